@@ -852,6 +852,7 @@ struct tickscope__process {
     struct tickscope__pool_header *pool; /* 0: no pool, points are off */
     struct tickscope__entry *entries;
     int lock_fd; /* holds the pool's lock; -1: none */
+    struct tickscope__file lock_file;
     int32_t pid;
     pthread_key_t thread_end;
     sigset_t mask_at_fork;
@@ -1549,6 +1550,17 @@ TICKSCOPE__COLD void tickscope__describe_pool(struct tickscope__pool_header *hea
     __atomic_store_n(&header->magic, TICKSCOPE__POOL_MAGIC, __ATOMIC_RELEASE);
 }
 
+/* Descriptors that are kept begin here, or at half of what the process may have: the lower ones stay the program's. */
+#define TICKSCOPE__LOWEST_KEPT 512
+
+/* The same file under a high number; -1: errno says why there is none. */
+TICKSCOPE__COLD int tickscope__raised(int fd) {
+    struct rlimit limit;
+    int lowest = TICKSCOPE__LOWEST_KEPT;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)lowest) lowest = (int)limit.rlim_cur / 2;
+    return fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+}
+
 /* Makes a pool in that directory: sized before it is mapped, locked before it has its name, named when it is whole. */
 TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory, uint64_t bytes) {
     struct tickscope__process *own = &tickscope__process;
@@ -1570,7 +1582,10 @@ TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory, uint64_t byte
         whole.l_len = 1;
         what = "lock and name";
         if (fcntl(fd, F_OFD_SETLK, &whole) == 0 && renameat(directory, hidden, directory, name) == 0) {
-            own->lock_fd = fd;
+            int high = tickscope__raised(fd);
+            if (high >= 0) close(fd);
+            own->lock_fd = high >= 0 ? high : fd;
+            own->lock_file = tickscope__file_of(own->lock_fd);
             own->pid = header->pid;
             own->entries = (struct tickscope__entry *)(void *)((char *)map + header->entry_offset);
             __atomic_store_n(&own->spare_count, 0, __ATOMIC_RELAXED);
@@ -1659,7 +1674,7 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
     }
     own->spare_count = 0;
     if (own->pool) tickscope__forget_pool(own->pool);
-    if (own->lock_fd >= 0) close(own->lock_fd);
+    if (tickscope__leads_to(own->lock_fd, own->lock_file)) close(own->lock_fd);
     own->pool = 0;
     own->entries = 0;
     own->lock_fd = -1;
@@ -1894,20 +1909,15 @@ TICKSCOPE__COLD void tickscope__take_on(tickscope_channel *channel, uint64_t pol
     channel->adopted = policy;
 }
 
-/* Descriptors of logs begin here, or at half of what the process may have: the lower ones stay the program's. */
-#define TICKSCOPE__LOWEST_LOG 512
-
 /* A descriptor of the log of that name, at that position; -1: errno says why there is none. */
 TICKSCOPE__COLD int tickscope__create_log(const char *name, off_t mark) {
     struct tickscope__process *own = &tickscope__process;
-    struct rlimit limit;
-    int lowest = TICKSCOPE__LOWEST_LOG, flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     errno = ENOENT;
     int directory = own->logs[0] ? open(own->logs, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (directory < 0) return -1;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)lowest) lowest = (int)limit.rlim_cur / 2;
     int log = openat(directory, name, flags, 0600), high = -1;
-    if (log >= 0 && lseek(log, mark, SEEK_SET) == mark) high = fcntl(log, F_DUPFD_CLOEXEC, lowest);
+    if (log >= 0 && lseek(log, mark, SEEK_SET) == mark) high = tickscope__raised(log);
     int error = errno;
     if (log >= 0 && high < 0) unlinkat(directory, name, 0);
     if (log >= 0) close(log);
@@ -2442,7 +2452,8 @@ TICKSCOPE__COLD int tickscope__is_locked(int fd, off_t byte) {
 
 /* Whether a collector has locked byte 1 of this pool, or one that does not lock pools holds the directory. */
 TICKSCOPE__COLD int tickscope__collector_lives(void) {
-    if (tickscope__is_locked(tickscope__process.lock_fd, 1)) return 1;
+    int lock = tickscope__process.lock_fd;
+    if (tickscope__leads_to(lock, tickscope__process.lock_file) && tickscope__is_locked(lock, 1)) return 1;
     int directory = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = openat(directory, "collector.lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (directory >= 0) close(directory);

@@ -5,32 +5,11 @@
 //! it: neither of a reader that is gone, nor of `ulimit -f`, nor of a terminal whose foreground is another's.
 //! Assumes: nobody else fills a pipe between the look at it and the write.
 
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a descriptor led to once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct OpenFile {
-    device: u64,
-    /// 0: it led to nothing.
-    inode: u64,
-}
-
-impl OpenFile {
-    /// What a descriptor leads to.
-    pub fn of(descriptor: i32) -> Self {
-        let mut found = MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: a stat is plain data and outlives the call; a descriptor that is none is an error.
-        let found = unsafe { (libc::fstat(descriptor, found.as_mut_ptr()) == 0).then(|| found.assume_init()) };
-        found.map_or(Self { device: 0, inode: 0 }, |found| Self { device: found.st_dev, inode: found.st_ino })
-    }
-
-    /// Whether a descriptor leads there still: the program may have closed it, and got its number for another file.
-    pub fn is_at(self, descriptor: i32) -> bool {
-        self.inode != 0 && Self::of(descriptor) == self
-    }
-}
+use crate::descriptor::OpenFile;
 
 static STDERR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static STDERR_INODE: AtomicU64 = AtomicU64::new(0);

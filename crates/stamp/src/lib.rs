@@ -17,6 +17,8 @@ mod complaint;
 #[cfg(not(loom))]
 mod cut_off;
 #[cfg(not(loom))]
+mod descriptor;
+#[cfg(not(loom))]
 pub mod directory;
 #[cfg(not(loom))]
 pub mod entropy;

@@ -5,7 +5,7 @@
 
 use std::cell::UnsafeCell;
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
@@ -21,6 +21,7 @@ use crate::block::{
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
 use crate::complaint;
+use crate::descriptor::{Kept, limit};
 use crate::directory;
 use crate::entropy;
 use crate::environment::Environment;
@@ -92,7 +93,7 @@ pub(crate) struct Process {
     pub environment: Option<Environment>,
     pub clocks: Clocks,
     pub pool: Option<OwnPool>,
-    pub lock: Option<File>,
+    pub lock: Option<Kept>,
     /// Every handle that was ever made.
     pub handles: Vec<NonNull<Handle>>,
     /// Those that nobody uses.
@@ -248,7 +249,7 @@ impl Process {
 
     /// Whether a collector holds the stamp directory.
     pub fn has_collector(&self) -> bool {
-        let locked = self.lock.as_ref().is_some_and(|pool| directory::is_locked(pool, 1));
+        let locked = self.lock.as_ref().and_then(Kept::get).is_some_and(|pool| directory::is_locked(pool, 1));
         locked || self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
     }
 
@@ -268,7 +269,7 @@ impl Process {
             (Some(_), Some(_)) => Ok(true),
             (Some(environment), None) => {
                 let (pool, lock) = OwnPool::make(environment, &self.clocks)?;
-                (self.pool, self.lock) = (Some(pool), Some(lock));
+                (self.pool, self.lock) = (Some(pool), Some(Kept::of(lock)));
                 Ok(true)
             }
         }
@@ -390,11 +391,8 @@ impl OwnPool {
     }
 
     fn fill(path: &Path, length: u64, group: Option<u32>) -> io::Result<(NonNull<u8>, File)> {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: an rlimit that outlives the call.
-        let limited = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
         // Beyond it the kernel sends SIGXFSZ, which ends a program that does not expect it.
-        if limited && limit.rlim_cur != libc::RLIM_INFINITY && length > limit.rlim_cur {
+        if limit(libc::RLIMIT_FSIZE).is_some_and(|limit| length > limit) {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let file = directory::private_file(path, group)?;
@@ -524,7 +522,7 @@ fn lock(file: &File) -> io::Result<()> {
 fn collector_lives(directory: &Path) -> bool {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(directory.join("collector.lock"));
-    file.is_ok_and(|file| directory::is_locked(&file, 0))
+    file.is_ok_and(|file| directory::is_locked(file.as_fd(), 0))
 }
 
 /// Leaves an empty file that tells the collector why this process has no pool: it needs no space.

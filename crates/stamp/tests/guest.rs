@@ -10,8 +10,11 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
-use c_program::{Running, StampDirectory, compile_with, until};
+use c_program::{Running, StampDirectory, compile_with, ids, records, until};
 use tickscope_stamp::{Channel, Fields, Ordering, point};
+
+/// Numbers from 3 to this are a file of the program's.
+const LAST: i32 = 900;
 
 /// The program in both languages, in that role.
 fn guests(role: &[&str]) -> [Command; 2] {
@@ -104,6 +107,22 @@ fn c_and_rust_complaints_go_to_a_file_that_is_stderr_and_to_none_that_has_its_nu
     }
 }
 
+#[test]
+fn c_and_rust_programs_keep_files_that_have_a_number_of_the_library() {
+    let data = StampDirectory::new("guest-data").0.with_extension("file");
+    for mut program in guests(&["descriptors", data.to_str().unwrap()]) {
+        let directory = StampDirectory::new("guest-descriptors");
+        expect_alive(directory.measure(&mut program));
+        assert_eq!(fs::read_to_string(&data).unwrap(), "mine".repeat((LAST - 2) as usize));
+        fs::remove_file(&data).unwrap();
+        let stamped =
+            directory.pools().iter().map(|pool| ids(&records(pool).into_values().next().unwrap().0)).collect();
+        let mut stamped: Vec<Vec<i64>> = stamped;
+        stamped.sort();
+        assert_eq!(stamped, [vec![1, 3], vec![2]], "the parent's and its child's");
+    }
+}
+
 /// A program in Rust: this test file, run again.
 #[test]
 fn the_rust_program() {
@@ -112,6 +131,7 @@ fn the_rust_program() {
         ["complain"] => complain(),
         ["reuse", path] => reuse(path),
         ["pending"] => keep_pending(),
+        ["descriptors", path] => keep_descriptors(path),
         _ => panic!("expected a role, found {role}"),
     }
     println!("alive");
@@ -144,4 +164,39 @@ fn keep_pending() {
         libc::sigpending(&mut pipe);
         assert_eq!(libc::sigismember(&pipe, libc::SIGPIPE), 1);
     }
+}
+
+/// How many numbers lead to another file than the first of them.
+fn led_elsewhere() -> usize {
+    // SAFETY: stats that outlive the calls; of a number that leads nowhere the inode stays 0.
+    let inode = |number| unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        libc::fstat(number, &mut found);
+        found.st_ino
+    };
+    (3..=LAST).filter(|&number| inode(number) == 0 || inode(number) != inode(3)).count()
+}
+
+fn keep_descriptors(path: &str) {
+    let channel = Channel::open("work", Ordering::Plain, Fields::Slim).unwrap();
+    channel.stamp(1);
+    let path = std::ffi::CString::new(path).unwrap();
+    // SAFETY: nobody else in this program has descriptors; the child stamps, writes, and leaves by _exit.
+    unsafe {
+        (3..1024).for_each(|number| _ = libc::close(number));
+        assert_eq!(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC, 0o600), 3);
+        (4..=LAST).for_each(|number| _ = libc::dup2(3, number));
+        let child = libc::fork();
+        if child == 0 {
+            let before = led_elsewhere();
+            channel.stamp(2);
+            let failed = (3..=LAST).filter(|&number| libc::write(number, b"mine".as_ptr().cast(), 4) != 4).count();
+            libc::_exit(i32::from(before + failed + led_elsewhere() != 0));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!(status, 0);
+    }
+    channel.stamp(3);
+    assert_eq!(led_elsewhere(), 0);
 }

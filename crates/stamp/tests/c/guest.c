@@ -4,10 +4,16 @@
  *     guest complain          has a complaint on stderr, if TICKSCOPE_DIR names no directory
  *     guest reuse FILE        closes stderr, opens FILE under its number, and has complaints
  *     guest pending           has SIGPIPE pending, and a complaint; fails if it is pending no more
+ *     guest descriptors FILE  stamps, closes all its descriptors, has FILE under as many numbers, and forks a child
+ *                             that stamps and writes to each of them; fails if one leads elsewhere
  *
  * Each stamps id 1 at point "work", and prints "alive" at its end.
  */
 #include "tickscope.h"
+
+#include <sys/wait.h>
+
+#define LAST 900
 
 static void complain(void) {
     tickscope_stamp(tickscope_open("no such name", TICKSCOPE_PLAIN, 0), 1);
@@ -33,12 +39,40 @@ static int keep_pending(void) {
     return !sigismember(&pipe, SIGPIPE);
 }
 
+/* How many numbers lead to another file than the first of them. */
+static int led_elsewhere(void) {
+    struct stat first, found;
+    int elsewhere = fstat(3, &first) != 0;
+    for (int fd = 4; fd <= LAST; fd++) elsewhere += fstat(fd, &found) != 0 || found.st_ino != first.st_ino;
+    return elsewhere;
+}
+
+static int keep_descriptors(const char *path) {
+    int status = 0;
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    tickscope_stamp(channel, 1);
+    for (int fd = 3; fd < 1024; fd++) close(fd);
+    if (open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) != 3) return 1;
+    for (int fd = 4; fd <= LAST; fd++) dup2(3, fd);
+    pid_t child = fork();
+    if (child == 0) {
+        int elsewhere = led_elsewhere();
+        tickscope_stamp(channel, 2);
+        for (int fd = 3; fd <= LAST; fd++) elsewhere += write(fd, "mine", 4) != 4;
+        _exit(elsewhere + led_elsewhere() != 0);
+    }
+    waitpid(child, &status, 0);
+    tickscope_stamp(channel, 3);
+    return status != 0 || led_elsewhere() != 0;
+}
+
 int main(int argc, char **argv) {
     int failed = 0;
     if (argc < 2) return 2;
     if (!strcmp(argv[1], "complain")) complain();
     if (!strcmp(argv[1], "reuse")) failed = reuse(argv[2]);
     if (!strcmp(argv[1], "pending")) failed = keep_pending();
+    if (!strcmp(argv[1], "descriptors")) failed = keep_descriptors(argv[2]);
     if (!failed) puts("alive");
     return failed;
 }
