@@ -855,6 +855,7 @@ struct tickscope__process {
     struct tickscope__file lock_file;
     int32_t pid;
     pthread_key_t thread_end;
+    uint32_t has_key; /* not once this object is unloaded, or the process ends */
     sigset_t mask_at_fork;
     /* Configuration, from the environment. */
     char directory[4000], logs[4000];
@@ -1781,6 +1782,21 @@ TICKSCOPE__COLD void tickscope__process_ends(void) {
         __atomic_store_n(&pool->state, TICKSCOPE__POOL_CLOSED, __ATOMIC_RELEASE);
 }
 
+/*
+ * When this object is unloaded: the ends of threads then must not lead into it; fork and exit forget it by themselves.
+ * When the process ends, too: what threads open then, their ends do not close.
+ */
+__attribute__((destructor)) TICKSCOPE__COLD void tickscope__unloaded(void) {
+    if (__atomic_exchange_n(&tickscope__process.has_key, 0, __ATOMIC_ACQ_REL))
+        pthread_key_delete(tickscope__process.thread_end);
+}
+
+/* The first of this thread's channels. */
+TICKSCOPE__COLD tickscope_channel *tickscope__first_channel(void) {
+    uint32_t has_key = __atomic_load_n(&tickscope__process.has_key, __ATOMIC_ACQUIRE);
+    return has_key ? (tickscope_channel *)pthread_getspecific(tickscope__process.thread_end) : 0;
+}
+
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
 
 TICKSCOPE__COLD void tickscope__start_held(void) {
@@ -1802,6 +1818,7 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
         own->directory[0] = 0;
         return;
     }
+    own->has_key = 1;
     own->spares = (struct tickscope__spare *)spares;
     atexit(tickscope__process_ends);
     if (!tickscope__make_pool()) own->directory[0] = 0;
@@ -2082,7 +2099,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__unused_handle_held(void) {
 
 /* This thread's handle of the point, whether open or closed; 0: it has none. */
 TICKSCOPE__COLD tickscope_channel *tickscope__own_handle_held(const struct tickscope__wish *wish, int32_t thread) {
-    tickscope_channel *channel = (tickscope_channel *)pthread_getspecific(tickscope__process.thread_end);
+    tickscope_channel *channel = tickscope__first_channel();
     for (; channel; channel = channel->following)
         if (channel->thread == thread && channel->ordering == wish->ordering && channel->flags == wish->flags &&
             channel->counter == wish->counter && strcmp(channel->point, wish->point) == 0)
@@ -2092,13 +2109,12 @@ TICKSCOPE__COLD tickscope_channel *tickscope__own_handle_held(const struct ticks
 
 /* A new handle of the point for this thread; 0: there is no memory for one, or for making the thread's end known. */
 TICKSCOPE__COLD tickscope_channel *tickscope__new_handle_held(const struct tickscope__wish *wish, int32_t thread) {
-    pthread_key_t key = tickscope__process.thread_end;
     tickscope_channel *channel = tickscope__unused_handle_held();
     if (channel == 0) return 0;
     channel->policy = &tickscope__word_off;
     channel->thread = thread;
-    channel->following = (tickscope_channel *)pthread_getspecific(key);
-    if (pthread_setspecific(key, channel) != 0) {
+    channel->following = tickscope__first_channel();
+    if (tickscope__process.has_key && pthread_setspecific(tickscope__process.thread_end, channel) != 0) {
         tickscope__retire_held(channel);
         return 0;
     }

@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use c_program::{Running, StampDirectory, compile_with, ids, records, until};
+use tickscope_stamp::pool::Pool;
 use tickscope_stamp::{Channel, Fields, Ordering, point};
 
 /// Numbers from 3 to this are a file of the program's.
@@ -121,6 +122,19 @@ fn c_and_rust_programs_keep_files_that_have_a_number_of_the_library() {
         stamped.sort();
         assert_eq!(stamped, [vec![1, 3], vec![2]], "the parent's and its child's");
     }
+}
+
+#[test]
+fn c_threads_outlive_a_library_in_which_they_stamped() {
+    let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
+    let directory = StampDirectory::new("guest-unload");
+    let [mut in_c, _] = guests(&["unload", library.to_str().unwrap()]);
+    expect_alive(directory.measure(&mut in_c).stderr(Stdio::null()));
+    let of_pool = |pool: &Pool| records(pool).into_values().map(|(stamps, _)| stamps.len()).collect::<Vec<_>>();
+    let mut stamped: Vec<Vec<usize>> = directory.pools().iter().map(of_pool).collect();
+    stamped.iter_mut().for_each(|lengths| lengths.sort());
+    stamped.sort();
+    assert_eq!(stamped, [vec![1], vec![50, 100], vec![50, 100], vec![50, 100]], "the program's, and the library's");
 }
 
 /// A program in Rust: this test file, run again.

@@ -6,11 +6,14 @@
  *     guest pending           has SIGPIPE pending, and a complaint; fails if it is pending no more
  *     guest descriptors FILE  stamps, closes all its descriptors, has FILE under as many numbers, and forks a child
  *                             that stamps and writes to each of them; fails if one leads elsewhere
+ *     guest unload LIBRARY    three times loads LIBRARY (plugin.c), has a thread and itself stamp there, and unloads it
+ *                             before that thread ends; forks, and ends its main thread before the process
  *
  * Each stamps id 1 at point "work", and prints "alive" at its end.
  */
 #include "tickscope.h"
 
+#include <dlfcn.h>
 #include <sys/wait.h>
 
 #define LAST 900
@@ -66,6 +69,45 @@ static int keep_descriptors(const char *path) {
     return status != 0 || led_elsewhere() != 0;
 }
 
+static void (*stamp_there)(int64_t);
+static pthread_barrier_t stamped, unloaded;
+
+static void *stamp_and_outlive(void *unused) {
+    stamp_there(100);
+    pthread_barrier_wait(&stamped);
+    pthread_barrier_wait(&unloaded);
+    return unused;
+}
+
+static int outlive(const char *path) {
+    pthread_t thread;
+    int status = 0;
+    void *library = dlopen(path, RTLD_NOW);
+    if (library == 0) return 1;
+    *(void **)&stamp_there = dlsym(library, "plugin_run");
+    pthread_create(&thread, 0, stamp_and_outlive, 0);
+    pthread_barrier_wait(&stamped);
+    stamp_there(50);
+    if (dlclose(library) != 0 || dlopen(path, RTLD_NOW | RTLD_NOLOAD)) return 1; /* it is gone */
+    pthread_barrier_wait(&unloaded);
+    pthread_join(thread, 0);
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static int unload(const char *path) {
+    int failed = 0;
+    pthread_barrier_init(&stamped, 0, 2);
+    pthread_barrier_init(&unloaded, 0, 2);
+    for (int round = 0; round < 3 && !failed; round++) failed = outlive(path);
+    complain();
+    if (failed) return failed;
+    puts("alive");
+    pthread_exit(0);
+}
+
 int main(int argc, char **argv) {
     int failed = 0;
     if (argc < 2) return 2;
@@ -73,6 +115,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "reuse")) failed = reuse(argv[2]);
     if (!strcmp(argv[1], "pending")) failed = keep_pending();
     if (!strcmp(argv[1], "descriptors")) failed = keep_descriptors(argv[2]);
+    if (!strcmp(argv[1], "unload")) failed = unload(argv[2]);
     if (!failed) puts("alive");
     return failed;
 }
