@@ -111,12 +111,12 @@ fn c_and_rust_complaints_go_to_a_file_that_is_stderr_and_to_none_that_has_its_nu
 
 #[test]
 fn c_and_rust_programs_keep_files_that_have_a_number_of_the_library() {
-    let data = StampDirectory::new("guest-data").0.with_extension("file");
+    let beside = StampDirectory::new("guest-data");
+    let data = beside.0.join("file");
     for mut program in guests(&["descriptors", data.to_str().unwrap()]) {
         let directory = StampDirectory::new("guest-descriptors");
         expect_alive(directory.measure(&mut program));
         assert_eq!(fs::read_to_string(&data).unwrap(), "mine".repeat((LAST - 2) as usize));
-        fs::remove_file(&data).unwrap();
         let stamped =
             directory.pools().iter().map(|pool| ids(&records(pool).into_values().next().unwrap().0)).collect();
         let mut stamped: Vec<Vec<i64>> = stamped;
