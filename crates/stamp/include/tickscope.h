@@ -10,7 +10,7 @@
  * memory (docs/block-format.md) that outlive the process: a program killed by SIGKILL loses none that returned.
  *
  * Nothing here ends, blocks (unless asked to) or crashes the program: without TICKSCOPE_DIR, or where anything is wrong,
- * points are off and one line on stderr says why. The environment, read once a process:
+ * points are off and one line on stderr says why. The environment, read at load, else at the first opening:
  *
  *     TICKSCOPE_DIR          stamp directory, on tmpfs; unset: every point is off
  *     TICKSCOPE_NODE         this node's name
@@ -55,6 +55,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -148,8 +149,9 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
 /*
  * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
  *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
- * It costs one thread-local load and a branch more than a kept channel. The first opening in a process makes its pool,
- * in milliseconds: do it at the start. A thread's first use is not for signal handlers, and its end closes the channel.
+ * It costs one thread-local load and a branch more than a kept channel. A pool is made when this object is loaded, but
+ * a forked child's at its first opening or stamp, which takes milliseconds then. A thread's first use is not for signal
+ * handlers, and its end closes the channel.
  */
 #define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
     __extension__({                                                                                                    \
@@ -826,11 +828,21 @@ struct tickscope__change {
 };
 #define TICKSCOPE__CHANGES 8
 
+/* What a descriptor led to once; an inode of 0: to nothing. */
+struct tickscope__file {
+    uint64_t device, inode;
+};
+#define TICKSCOPE__SAID_BYTES 1024
+
 struct tickscope__process {
     uint32_t busy; /* guards everything below; taken with signals blocked */
     uint32_t ready;
     uint32_t complaints, crowding_told, logs_told;
     int cancel_state; /* of the thread that is busy, to be restored */
+    int32_t holder;   /* that thread; 0: none */
+    uint32_t said_bytes;
+    char said[TICKSCOPE__SAID_BYTES]; /* complaints that wait until it lets go */
+    struct tickscope__file stderr_at_load;
     struct tickscope__chunk *chunk; /* the last one */
     tickscope_channel *ended_first, *ended_last; /* handles whose threads have ended, the oldest first */
     struct tickscope__spare *spares;
@@ -841,8 +853,10 @@ struct tickscope__process {
     struct tickscope__pool_header *pool; /* 0: no pool, points are off */
     struct tickscope__entry *entries;
     int lock_fd; /* holds the pool's lock; -1: none */
+    struct tickscope__file lock_file;
     int32_t pid;
     pthread_key_t thread_end;
+    uint32_t has_key; /* not once this object is unloaded, or the process ends */
     sigset_t mask_at_fork;
     /* Configuration, from the environment. */
     char directory[4000], logs[4000];
@@ -875,12 +889,61 @@ TICKSCOPE__ONCE tickscope_channel tickscope__unopened_channel;
 #define TICKSCOPE__WAITING UINT32_C(0xfffffffc)
 #define TICKSCOPE__UNOPENED UINT32_C(0xfffffffb)
 
+TICKSCOPE__COLD struct tickscope__file tickscope__file_of(int fd) {
+    struct stat found;
+    struct tickscope__file file = {0, 0};
+    if (fstat(fd, &found) == 0) file.device = found.st_dev, file.inode = found.st_ino;
+    return file;
+}
+
+/* Whether a descriptor leads there still: the program may have closed it, and got its number for a file of its own. */
+TICKSCOPE__COLD int tickscope__leads_to(int fd, struct tickscope__file file) {
+    struct tickscope__file now = tickscope__file_of(fd);
+    return file.inode != 0 && now.device == file.device && now.inode == file.inode;
+}
+
+/*
+ * Writes to stderr, if it is the file that it was when this object was loaded, and takes the text at once. No signal
+ * comes of it: neither of a reader that is gone, nor of `ulimit -f`, nor of a terminal whose foreground is another's.
+ */
+TICKSCOPE__COLD void tickscope__say(const char *text, size_t length) {
+    struct pollfd out = {2, POLLOUT, 0};
+    struct timespec at_once = {0, 0};
+    sigset_t ours, mask, pending;
+    int error = errno, cancel;
+    if (length == 0 || !tickscope__leads_to(2, tickscope__process.stderr_at_load)) return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGPIPE), sigaddset(&ours, SIGXFSZ), sigaddset(&ours, SIGTTOU);
+    pthread_sigmask(SIG_BLOCK, &ours, &mask);
+    sigpending(&pending);
+    if (poll(&out, 1, 0) == 1 && out.revents == POLLOUT && write(2, text, length) < 0) {
+        int raised = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+        sigemptyset(&ours);
+        if (raised) sigaddset(&ours, raised);
+        /* One that was pending before is the program's. */
+        if (raised && !sigismember(&pending, raised))
+            while (sigtimedwait(&ours, 0, &at_once) < 0 && errno == EINTR) continue;
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, 0);
+    pthread_setcancelstate(cancel, 0);
+    errno = error;
+}
+
+/* Whoever is busy says it when letting go: with its signals. */
 TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found, const char *remedy) {
+    struct tickscope__process *own = &tickscope__process;
     char line[512];
-    if (__atomic_fetch_add(&tickscope__process.complaints, 1, __ATOMIC_RELAXED) >= 8) return;
+    if (__atomic_fetch_add(&own->complaints, 1, __ATOMIC_RELAXED) >= 8) return;
     int length = snprintf(line, sizeof line, "tickscope: expected %s, found %s. %s\n", expected, found, remedy);
     if (length > (int)sizeof line - 1) length = (int)sizeof line - 1;
-    if (length > 0 && write(2, line, (size_t)length) < 0) return; /* nothing better can be done with it */
+    if (length <= 0) return;
+    if (__atomic_load_n(&own->holder, __ATOMIC_RELAXED) != (int32_t)syscall(SYS_gettid)) {
+        tickscope__say(line, (size_t)length);
+    } else if (own->said_bytes + (size_t)length <= sizeof own->said) {
+        memcpy(own->said + own->said_bytes, line, (size_t)length);
+        own->said_bytes += (uint32_t)length;
+    }
 }
 
 __extension__ typedef __int128 tickscope__wide;
@@ -978,12 +1041,19 @@ TICKSCOPE__COLD void tickscope__hold(sigset_t *before) {
     pthread_sigmask(SIG_SETMASK, &all, before);
     while (__atomic_exchange_n(&tickscope__process.busy, 1, __ATOMIC_ACQUIRE)) nanosleep(&nap, 0);
     tickscope__process.cancel_state = cancel;
+    __atomic_store_n(&tickscope__process.holder, (int32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
 }
 
 TICKSCOPE__COLD void tickscope__let_go(const sigset_t *before) {
     int cancel = tickscope__process.cancel_state;
+    char said[TICKSCOPE__SAID_BYTES];
+    size_t bytes = tickscope__process.said_bytes;
+    memcpy(said, tickscope__process.said, bytes);
+    tickscope__process.said_bytes = 0;
+    __atomic_store_n(&tickscope__process.holder, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tickscope__process.busy, 0, __ATOMIC_RELEASE);
     pthread_sigmask(SIG_SETMASK, before, 0);
+    tickscope__say(said, bytes);
     pthread_setcancelstate(cancel, 0);
 }
 
@@ -1471,10 +1541,22 @@ TICKSCOPE__COLD void tickscope__describe_pool(struct tickscope__pool_header *hea
     header->when_full = (uint8_t)own->when_full;
     header->injected = own->injected | own->realtime_injected;
     header->created_tick = tickscope__now(TICKSCOPE_PLAIN);
+    header->state = TICKSCOPE__POOL_CLOSED; /* until a channel is opened: there is nothing to recover */
     memcpy(header->node, own->node, TICKSCOPE__NAME_BYTES);
     memcpy(header->key, own->key, TICKSCOPE__KEY_BYTES);
     tickscope__describe_process(header);
     __atomic_store_n(&header->magic, TICKSCOPE__POOL_MAGIC, __ATOMIC_RELEASE);
+}
+
+/* Descriptors that are kept begin here, or at half of what the process may have: the lower ones stay the program's. */
+#define TICKSCOPE__LOWEST_KEPT 512
+
+/* The same file under a high number; -1: errno says why there is none. */
+TICKSCOPE__COLD int tickscope__raised(int fd) {
+    struct rlimit limit;
+    int lowest = TICKSCOPE__LOWEST_KEPT;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)lowest) lowest = (int)limit.rlim_cur / 2;
+    return fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 }
 
 /* Makes a pool in that directory: sized before it is mapped, locked before it has its name, named when it is whole. */
@@ -1498,7 +1580,10 @@ TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory, uint64_t byte
         whole.l_len = 1;
         what = "lock and name";
         if (fcntl(fd, F_OFD_SETLK, &whole) == 0 && renameat(directory, hidden, directory, name) == 0) {
-            own->lock_fd = fd;
+            int high = tickscope__raised(fd);
+            if (high >= 0) close(fd);
+            own->lock_fd = high >= 0 ? high : fd;
+            own->lock_file = tickscope__file_of(own->lock_fd);
             own->pid = header->pid;
             own->entries = (struct tickscope__entry *)(void *)((char *)map + header->entry_offset);
             __atomic_store_n(&own->spare_count, 0, __ATOMIC_RELAXED);
@@ -1587,7 +1672,7 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
     }
     own->spare_count = 0;
     if (own->pool) tickscope__forget_pool(own->pool);
-    if (own->lock_fd >= 0) close(own->lock_fd);
+    if (tickscope__leads_to(own->lock_fd, own->lock_file)) close(own->lock_fd);
     own->pool = 0;
     own->entries = 0;
     own->lock_fd = -1;
@@ -1694,6 +1779,21 @@ TICKSCOPE__COLD void tickscope__process_ends(void) {
         __atomic_store_n(&pool->state, TICKSCOPE__POOL_CLOSED, __ATOMIC_RELEASE);
 }
 
+/*
+ * When this object is unloaded: the ends of threads then must not lead into it; fork and exit forget it by themselves.
+ * When the process ends, too: what threads open then, their ends do not close.
+ */
+__attribute__((destructor)) TICKSCOPE__COLD void tickscope__unloaded(void) {
+    if (__atomic_exchange_n(&tickscope__process.has_key, 0, __ATOMIC_ACQ_REL))
+        pthread_key_delete(tickscope__process.thread_end);
+}
+
+/* The first of this thread's channels. */
+TICKSCOPE__COLD tickscope_channel *tickscope__first_channel(void) {
+    uint32_t has_key = __atomic_load_n(&tickscope__process.has_key, __ATOMIC_ACQUIRE);
+    return has_key ? (tickscope_channel *)pthread_getspecific(tickscope__process.thread_end) : 0;
+}
+
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
 
 TICKSCOPE__COLD void tickscope__start_held(void) {
@@ -1715,9 +1815,28 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
         own->directory[0] = 0;
         return;
     }
+    own->has_key = 1;
     own->spares = (struct tickscope__spare *)spares;
     atexit(tickscope__process_ends);
     if (!tickscope__make_pool()) own->directory[0] = 0;
+}
+
+/*
+ * When this object is loaded, before main: what gets number 2 later may be a file of the program's; and a pool takes
+ * milliseconds, which the first stamp must not. Where there is no such directory, the first opening says so.
+ */
+__attribute__((constructor)) TICKSCOPE__COLD void tickscope__loaded(void) {
+    struct tickscope__process *own = &tickscope__process;
+    const char *directory = getenv("TICKSCOPE_DIR");
+    sigset_t mask;
+    int error = errno;
+    if (own->stderr_at_load.inode == 0) own->stderr_at_load = tickscope__file_of(2);
+    if (directory && directory[0] && faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0) {
+        tickscope__hold(&mask);
+        if (!own->ready) tickscope__start_held();
+        tickscope__let_go(&mask);
+    }
+    errno = error;
 }
 
 /* Takes a free entry among those from `first` on; 0: there is none. */
@@ -1737,7 +1856,9 @@ TICKSCOPE__COLD struct tickscope__entry *tickscope__take_entry_held(uint32_t fir
 TICKSCOPE__COLD void tickscope__describe_entry_held(struct tickscope__entry *entry, const tickscope_channel *channel,
                                                     uint32_t state) {
     memset(&entry->dropped, 0, 64); /* to seen */
-    uint32_t serial = __atomic_fetch_add(&tickscope__process.pool->channels, 1, __ATOMIC_RELAXED);
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    uint32_t serial = __atomic_fetch_add(&pool->channels, 1, __ATOMIC_RELAXED);
+    if (serial == 0) __atomic_store_n(&pool->state, TICKSCOPE__POOL_OPEN, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->serial, serial, __ATOMIC_RELAXED);
     entry->number = 0;
     entry->thread = state == TICKSCOPE__ENTRY_SHARED ? 0 : channel->thread;
@@ -1822,20 +1943,15 @@ TICKSCOPE__COLD void tickscope__take_on(tickscope_channel *channel, uint64_t pol
     channel->adopted = policy;
 }
 
-/* Descriptors of logs begin here, or at half of what the process may have: the lower ones stay the program's. */
-#define TICKSCOPE__LOWEST_LOG 512
-
 /* A descriptor of the log of that name, at that position; -1: errno says why there is none. */
 TICKSCOPE__COLD int tickscope__create_log(const char *name, off_t mark) {
     struct tickscope__process *own = &tickscope__process;
-    struct rlimit limit;
-    int lowest = TICKSCOPE__LOWEST_LOG, flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     errno = ENOENT;
     int directory = own->logs[0] ? open(own->logs, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (directory < 0) return -1;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)lowest) lowest = (int)limit.rlim_cur / 2;
     int log = openat(directory, name, flags, 0600), high = -1;
-    if (log >= 0 && lseek(log, mark, SEEK_SET) == mark) high = fcntl(log, F_DUPFD_CLOEXEC, lowest);
+    if (log >= 0 && lseek(log, mark, SEEK_SET) == mark) high = tickscope__raised(log);
     int error = errno;
     if (log >= 0 && high < 0) unlinkat(directory, name, 0);
     if (log >= 0) close(log);
@@ -2000,7 +2116,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__unused_handle_held(void) {
 
 /* This thread's handle of the point, whether open or closed; 0: it has none. */
 TICKSCOPE__COLD tickscope_channel *tickscope__own_handle_held(const struct tickscope__wish *wish, int32_t thread) {
-    tickscope_channel *channel = (tickscope_channel *)pthread_getspecific(tickscope__process.thread_end);
+    tickscope_channel *channel = tickscope__first_channel();
     for (; channel; channel = channel->following)
         if (channel->thread == thread && channel->ordering == wish->ordering && channel->flags == wish->flags &&
             channel->counter == wish->counter && strcmp(channel->point, wish->point) == 0)
@@ -2010,13 +2126,12 @@ TICKSCOPE__COLD tickscope_channel *tickscope__own_handle_held(const struct ticks
 
 /* A new handle of the point for this thread; 0: there is no memory for one, or for making the thread's end known. */
 TICKSCOPE__COLD tickscope_channel *tickscope__new_handle_held(const struct tickscope__wish *wish, int32_t thread) {
-    pthread_key_t key = tickscope__process.thread_end;
     tickscope_channel *channel = tickscope__unused_handle_held();
     if (channel == 0) return 0;
     channel->policy = &tickscope__word_off;
     channel->thread = thread;
-    channel->following = (tickscope_channel *)pthread_getspecific(key);
-    if (pthread_setspecific(key, channel) != 0) {
+    channel->following = tickscope__first_channel();
+    if (tickscope__process.has_key && pthread_setspecific(tickscope__process.thread_end, channel) != 0) {
         tickscope__retire_held(channel);
         return 0;
     }
@@ -2370,7 +2485,8 @@ TICKSCOPE__COLD int tickscope__is_locked(int fd, off_t byte) {
 
 /* Whether a collector has locked byte 1 of this pool, or one that does not lock pools holds the directory. */
 TICKSCOPE__COLD int tickscope__collector_lives(void) {
-    if (tickscope__is_locked(tickscope__process.lock_fd, 1)) return 1;
+    int lock = tickscope__process.lock_fd;
+    if (tickscope__leads_to(lock, tickscope__process.lock_file) && tickscope__is_locked(lock, 1)) return 1;
     int directory = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = openat(directory, "collector.lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (directory >= 0) close(directory);

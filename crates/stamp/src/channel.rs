@@ -599,7 +599,7 @@ fn enter(handle: &Handle, process: &mut Process) {
     };
     let Some((index, entry)) = pool.enter(wanted, process.entry_hint) else {
         let first = !std::mem::replace(&mut process.told_crowding, true);
-        return wait_for_entry(handle, pool, wanted, first);
+        return wait_for_entry(handle, pool, wanted, first.then_some(&mut process.said));
     };
     process.entry_hint = index + 1;
     handle.entry.set(Some(entry));
@@ -623,7 +623,7 @@ fn enter(handle: &Handle, process: &mut Process) {
 }
 
 /// No entry is free: the channel's stamps are counted as lost until one is.
-fn wait_for_entry(handle: &Handle, pool: OwnPool, wanted: NewEntry, first: bool) {
+fn wait_for_entry(handle: &Handle, pool: OwnPool, wanted: NewEntry, said: Option<&mut String>) {
     if wanted.policy == Choice::NULL {
         return handle.policy.store(word(&OFF), Ordering::Relaxed);
     }
@@ -632,10 +632,10 @@ fn wait_for_entry(handle: &Handle, pool: OwnPool, wanted: NewEntry, first: bool)
     handle.retry_tick.set(counter::plain() + RETRY_TICKS);
     compiler_fence(Ordering::SeqCst);
     handle.policy.store(word(&WAITING), Ordering::Relaxed);
-    if first {
-        eprintln!(
+    if let Some(said) = said {
+        *said += &format!(
             "tickscope: expected at most {} channels open at a time in a pool of this size, found more. Stamps of the \
-             others are counted as lost until one is free; set TICKSCOPE_POOL_BYTES higher.",
+             others are counted as lost until one is free; set TICKSCOPE_POOL_BYTES higher.\n",
             pool.most_channels()
         );
     }

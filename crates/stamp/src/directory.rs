@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -409,7 +409,7 @@ pub fn replace_private(path: &Path, text: &str, trust: &Trust) -> io::Result<()>
 }
 
 /// Whether somebody has locked that byte of a file.
-pub(crate) fn is_locked(file: &File, byte: i64) -> bool {
+pub(crate) fn is_locked(file: BorrowedFd<'_>, byte: i64) -> bool {
     let mut lock = crate::pool::lock_of_first_byte();
     lock.l_start = byte;
     // SAFETY: a valid descriptor and a flock that outlives the call.

@@ -13,7 +13,11 @@ mod channel;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
+mod complaint;
+#[cfg(not(loom))]
 mod cut_off;
+#[cfg(not(loom))]
+mod descriptor;
 #[cfg(not(loom))]
 pub mod directory;
 #[cfg(not(loom))]
@@ -23,6 +27,8 @@ mod environment;
 pub mod handover;
 #[cfg(not(loom))]
 pub mod id;
+#[cfg(not(loom))]
+mod load;
 #[cfg(not(loom))]
 mod point;
 pub mod policies;
@@ -45,6 +51,8 @@ pub use clock::clock_now;
 pub use environment::expect_settings;
 #[cfg(not(loom))]
 pub use id::{Ids, id_of};
+#[cfg(not(loom))]
+pub use load::no_pool_at_load;
 #[cfg(not(loom))]
 pub use point::{ThreadPoint, open_kept};
 #[cfg(not(loom))]

@@ -5,7 +5,7 @@
 
 use std::cell::UnsafeCell;
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
@@ -20,6 +20,8 @@ use crate::block::{
 };
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
+use crate::complaint;
+use crate::descriptor::{Kept, limit};
 use crate::directory;
 use crate::entropy;
 use crate::environment::Environment;
@@ -91,7 +93,7 @@ pub(crate) struct Process {
     pub environment: Option<Environment>,
     pub clocks: Clocks,
     pub pool: Option<OwnPool>,
-    pub lock: Option<File>,
+    pub lock: Option<Kept>,
     /// Every handle that was ever made.
     pub handles: Vec<NonNull<Handle>>,
     /// Those that nobody uses.
@@ -104,6 +106,8 @@ pub(crate) struct Process {
     pub told_crowding: bool,
     pub told_refusal: bool,
     pub told_logs: bool,
+    /// What is said on stderr once the lock is let go of.
+    pub said: String,
     mask_at_fork: Option<libc::sigset_t>,
 }
 
@@ -135,6 +139,7 @@ static PROCESS: Guarded = Guarded {
         told_crowding: false,
         told_refusal: false,
         told_logs: false,
+        said: String::new(),
         mask_at_fork: None,
     }),
 };
@@ -143,8 +148,13 @@ static PROCESS: Guarded = Guarded {
 pub(crate) fn with<R>(f: impl FnOnce(&mut Process) -> R) -> R {
     let mask = hold();
     // SAFETY: `busy` is ours until `let_go`, and `f` cannot keep the reference.
-    let result = f(unsafe { &mut *PROCESS.process.get() });
+    let process = unsafe { &mut *PROCESS.process.get() };
+    let result = f(process);
+    let said = mem::take(&mut process.said);
     let_go(&mask);
+    if !said.is_empty() {
+        complaint::say(&said);
+    }
     result
 }
 
@@ -239,7 +249,7 @@ impl Process {
 
     /// Whether a collector holds the stamp directory.
     pub fn has_collector(&self) -> bool {
-        let locked = self.lock.as_ref().is_some_and(|pool| directory::is_locked(pool, 1));
+        let locked = self.lock.as_ref().and_then(Kept::get).is_some_and(|pool| directory::is_locked(pool, 1));
         locked || self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
     }
 
@@ -259,10 +269,17 @@ impl Process {
             (Some(_), Some(_)) => Ok(true),
             (Some(environment), None) => {
                 let (pool, lock) = OwnPool::make(environment, &self.clocks)?;
-                (self.pool, self.lock) = (Some(pool), Some(lock));
+                (self.pool, self.lock) = (Some(pool), Some(Kept::of(lock)));
                 Ok(true)
             }
         }
+    }
+}
+
+/// Makes the pool before anything is opened. What fails is left to the first opening, which tells of it.
+pub(crate) fn start_early() {
+    if Environment::read(|name| std::env::var_os(name)).is_ok() {
+        with(|process| drop(process.start()));
     }
 }
 
@@ -293,7 +310,7 @@ pub(crate) fn tell_refusal(error: &OpenError) {
         !mem::replace(&mut process.told_refusal, true)
     });
     if first {
-        eprintln!("tickscope: {}. This point is off.", printable(&error.to_string()));
+        complaint::say(&format!("tickscope: {}. This point is off.\n", printable(&error.to_string())));
     }
 }
 
@@ -381,11 +398,8 @@ impl OwnPool {
     }
 
     fn fill(path: &Path, length: u64, group: Option<u32>) -> io::Result<(NonNull<u8>, File)> {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: an rlimit that outlives the call.
-        let limited = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
         // Beyond it the kernel sends SIGXFSZ, which ends a program that does not expect it.
-        if limited && limit.rlim_cur != libc::RLIM_INFINITY && length > limit.rlim_cur {
+        if limit(libc::RLIMIT_FSIZE).is_some_and(|limit| length > limit) {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let file = directory::private_file(path, group)?;
@@ -424,6 +438,8 @@ impl OwnPool {
             (*header).when_full = environment.when_full as u8;
             (*header).process_start = process_start;
             (*header).injected = u32::from(clocks.are_injected());
+            // Until a channel is opened: there is nothing to recover.
+            *(*header).state.get_mut() = PoolState::Closed as u32;
             (*header).created_tick = clocks.counter.read(ReadOrdering::Plain);
             (*header).node = padded(&environment.node);
             (*header).command = command;
@@ -472,7 +488,11 @@ impl OwnPool {
         let (first, last) = if shared { (i64::MAX, i64::MIN) } else { (0, 0) };
         entry.lost_first.store(first, Ordering::Relaxed);
         entry.lost_last.store(last, Ordering::Relaxed);
-        entry.serial.store(self.header().channels.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let serial = self.header().channels.fetch_add(1, Ordering::Relaxed);
+        if serial == 0 {
+            self.header().state.store(PoolState::Open as u32, Ordering::Release);
+        }
+        entry.serial.store(serial, Ordering::Relaxed);
         entry.number.store(0, Ordering::Relaxed);
         entry.thread.store(if shared { 0 } else { thread_id() }, Ordering::Relaxed);
         entry.opened_tick.store(wanted.now, Ordering::Relaxed);
@@ -515,7 +535,7 @@ fn lock(file: &File) -> io::Result<()> {
 fn collector_lives(directory: &Path) -> bool {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(directory.join("collector.lock"));
-    file.is_ok_and(|file| directory::is_locked(&file, 0))
+    file.is_ok_and(|file| directory::is_locked(file.as_fd(), 0))
 }
 
 /// Leaves an empty file that tells the collector why this process has no pool: it needs no space.

@@ -9,10 +9,9 @@
 //! waits. No signal comes of a limit on the size of files. Deliberately absent: a mapping of the file. A store to it
 //! ends the program where somebody cut the file, or where a file system copies on write and its disk is full.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::mem::{self, MaybeUninit};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -21,13 +20,11 @@ use tickscope_tick::printable;
 
 use super::Handle;
 use crate::block::UNIT_BYTES;
+use crate::descriptor::{limit, raised};
 use crate::entropy;
 use crate::policies::Action;
 use crate::primitive::own_fetch_add;
 use crate::process::{OwnPool, Process};
-
-/// Descriptors of logs begin here, or at half of what the process may have: the lower ones stay the program's.
-const LOWEST: u64 = 512;
 
 /// Opens the log of a channel whose policy is `all`; that there is none is told once, with what helps.
 pub(super) fn open_log(handle: &Handle, pool: OwnPool, process: &mut Process) {
@@ -56,23 +53,15 @@ pub(super) fn open_log(handle: &Handle, pool: OwnPool, process: &mut Process) {
         }
         Err(why) if !mem::replace(&mut process.told_logs, true) => {
             let found = logs.map_or("none".to_owned(), |directory| format!("{}: {why}", directory.display()));
-            eprintln!(
+            process.said += &format!(
                 "tickscope: expected TICKSCOPE_LOGS to name a directory for the logs of channels under the policy all, \
-                 found {}. Their stamps are kept as under buffered{}.",
+                 found {}. Their stamps are kept as under buffered{}.\n",
                 printable(&found),
                 remedy(&why)
             );
         }
         Err(_) => {}
     }
-}
-
-/// The same file under a descriptor of its own that the program is not likely to get again.
-fn raised(file: &File) -> io::Result<i32> {
-    let lowest = limit(libc::RLIMIT_NOFILE).map_or(LOWEST, |limit| LOWEST.min(limit / 2));
-    // SAFETY: a valid descriptor; the new one is the handle's alone.
-    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest as i32) };
-    if high < 0 { Err(io::Error::last_os_error()) } else { Ok(high) }
 }
 
 /// What helps where a log can't be opened; empty where nothing is known to.
@@ -83,14 +72,6 @@ fn remedy(why: &io::Error) -> &'static str {
         Some(libc::EACCES | libc::EPERM | libc::EROFS) => "; name a directory that this user can write",
         _ => "",
     }
-}
-
-/// What the process may have of something; `None`: as much as it wants.
-fn limit(of: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: an rlimit that outlives the call.
-    let asked = unsafe { libc::getrlimit(of, &mut limit) } == 0;
-    (asked && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Returns whether the log's descriptor still leads to it: the program may have closed that, and got it for a file of

@@ -1,0 +1,131 @@
+/*
+ * A program that a stamp library must not disturb, for the tests. The same in Rust: the_rust_program of guest.rs.
+ *
+ *     guest complain          has a complaint on stderr, if TICKSCOPE_DIR names no directory
+ *     guest reuse FILE        closes stderr, opens FILE under its number, and has complaints
+ *     guest pending           has SIGPIPE pending, and a complaint; fails if it is pending no more
+ *     guest descriptors FILE  stamps, closes all its descriptors, has FILE under as many numbers, and forks a child
+ *                             that stamps and writes to each of them; fails if one leads elsewhere
+ *     guest unload LIBRARY    three times loads LIBRARY (plugin.c), has a thread and itself stamp there, and unloads it
+ *                             before that thread ends; forks, and ends its main thread before the process
+ *     guest first             reads the counter before anything else, and records id 1 with it
+ *     guest idle              does nothing, and is cut off
+ *
+ * Each stamps id 1 at point "work", and prints "alive" at its end.
+ */
+#include "tickscope.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+#define LAST 900
+
+static void complain(void) {
+    tickscope_stamp(tickscope_open("no such name", TICKSCOPE_PLAIN, 0), 1);
+    tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
+    tickscope_stamp(0, 1);
+}
+
+static int reuse(const char *path) {
+    close(2);
+    if (open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) != 2) return 1;
+    complain();
+    return write(2, "mine", 4) != 4;
+}
+
+static int keep_pending(void) {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &pipe, 0);
+    raise(SIGPIPE);
+    complain();
+    sigpending(&pipe);
+    return !sigismember(&pipe, SIGPIPE);
+}
+
+/* How many numbers lead to another file than the first of them. */
+static int led_elsewhere(void) {
+    struct stat first, found;
+    int elsewhere = fstat(3, &first) != 0;
+    for (int fd = 4; fd <= LAST; fd++) elsewhere += fstat(fd, &found) != 0 || found.st_ino != first.st_ino;
+    return elsewhere;
+}
+
+static int keep_descriptors(const char *path) {
+    int status = 0;
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    tickscope_stamp(channel, 1);
+    for (int fd = 3; fd < 1024; fd++) close(fd);
+    if (open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) != 3) return 1;
+    for (int fd = 4; fd <= LAST; fd++) dup2(3, fd);
+    pid_t child = fork();
+    if (child == 0) {
+        int elsewhere = led_elsewhere();
+        tickscope_stamp(channel, 2);
+        for (int fd = 3; fd <= LAST; fd++) elsewhere += write(fd, "mine", 4) != 4;
+        _exit(elsewhere + led_elsewhere() != 0);
+    }
+    waitpid(child, &status, 0);
+    tickscope_stamp(channel, 3);
+    return status != 0 || led_elsewhere() != 0;
+}
+
+static void (*stamp_there)(int64_t);
+static pthread_barrier_t stamped, unloaded;
+
+static void *stamp_and_outlive(void *unused) {
+    stamp_there(100);
+    pthread_barrier_wait(&stamped);
+    pthread_barrier_wait(&unloaded);
+    return unused;
+}
+
+static int outlive(const char *path) {
+    pthread_t thread;
+    int status = 0;
+    void *library = dlopen(path, RTLD_NOW);
+    if (library == 0) return 1;
+    *(void **)&stamp_there = dlsym(library, "plugin_run");
+    pthread_create(&thread, 0, stamp_and_outlive, 0);
+    pthread_barrier_wait(&stamped);
+    stamp_there(50);
+    if (dlclose(library) != 0 || dlopen(path, RTLD_NOW | RTLD_NOLOAD)) return 1; /* it is gone */
+    pthread_barrier_wait(&unloaded);
+    pthread_join(thread, 0);
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static int unload(const char *path) {
+    int failed = 0;
+    pthread_barrier_init(&stamped, 0, 2);
+    pthread_barrier_init(&unloaded, 0, 2);
+    for (int round = 0; round < 3 && !failed; round++) failed = outlive(path);
+    complain();
+    if (failed) return failed;
+    puts("alive");
+    pthread_exit(0);
+}
+
+static void record_first(void) {
+    int64_t tick = tickscope_now(TICKSCOPE_BEFORE);
+    tickscope_record(TICKSCOPE_POINT("work", TICKSCOPE_BEFORE, 0), 1, tick);
+}
+
+int main(int argc, char **argv) {
+    int failed = 0;
+    if (argc < 2) return 2;
+    if (!strcmp(argv[1], "complain")) complain();
+    if (!strcmp(argv[1], "reuse")) failed = reuse(argv[2]);
+    if (!strcmp(argv[1], "pending")) failed = keep_pending();
+    if (!strcmp(argv[1], "descriptors")) failed = keep_descriptors(argv[2]);
+    if (!strcmp(argv[1], "unload")) failed = unload(argv[2]);
+    if (!strcmp(argv[1], "first")) record_first();
+    if (!failed) puts("alive");
+    fflush(stdout);
+    if (!strcmp(argv[1], "idle")) _exit(0);
+    return failed;
+}

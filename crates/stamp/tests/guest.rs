@@ -1,0 +1,251 @@
+//! What the stamp library must not do to the program that it is a guest of: end it, hold it up, or touch its files.
+
+mod c_program;
+
+use std::fs::{self, File};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+use c_program::{Running, StampDirectory, compile_with, ids, records, until};
+use tickscope_stamp::block::PoolState;
+use tickscope_stamp::pool::Pool;
+use tickscope_stamp::{Channel, Fields, Ordering, point};
+
+/// Numbers from 3 to this are a file of the program's.
+const LAST: i32 = 900;
+
+/// The program in both languages, in that role.
+fn guests(role: &[&str]) -> [Command; 2] {
+    static IN_C: OnceLock<PathBuf> = OnceLock::new();
+    let mut in_c = Command::new(IN_C.get_or_init(|| compile_with("cc", "guest", &[], "guest")));
+    in_c.args(role);
+    let mut in_rust = Command::new(std::env::current_exe().unwrap());
+    in_rust.args(["--exact", "the_rust_program", "--nocapture"]).env("GUEST_ROLE", role.join("\n"));
+    [in_c, in_rust].map(|mut command| {
+        command.env("TICKSCOPE_DIR", "/no/such/directory");
+        command
+    })
+}
+
+/// How a program ends, and what it prints, within a minute.
+fn ended(command: &mut Command) -> (ExitStatus, String) {
+    let mut program = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let status = std::cell::Cell::new(None);
+    let mut stdout = program.0.stdout.take().unwrap();
+    let program = std::cell::RefCell::new(program);
+    until(|| {
+        status.set(program.borrow_mut().0.try_wait().unwrap());
+        status.get().is_some()
+    });
+    let mut printed = String::new();
+    stdout.read_to_string(&mut printed).unwrap();
+    (status.get().unwrap(), printed)
+}
+
+#[track_caller]
+fn expect_alive(command: &mut Command) {
+    let (status, printed) = ended(command);
+    assert!(status.success() && printed.contains("alive"), "{command:?}: {status}, {printed}");
+}
+
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    // SAFETY: flags of a descriptor of this test's own.
+    let set = |flags: i32| unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) };
+    assert_eq!(set(libc::O_NONBLOCK), 0);
+    while (&writer).write(&[0; 4096]).is_ok() {}
+    assert_eq!(set(0), 0);
+    (reader, writer)
+}
+
+#[test]
+fn c_and_rust_programs_outlive_a_complaint_that_nobody_reads() {
+    for mut program in guests(&["complain"]).into_iter().chain(guests(&["pending"])) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        expect_alive(program.stderr(writer));
+    }
+}
+
+#[test]
+fn c_and_rust_programs_go_on_where_stderr_is_full() {
+    for mut program in guests(&["complain"]) {
+        let (_reader, writer) = full_pipe();
+        expect_alive(program.stderr(writer));
+    }
+}
+
+#[test]
+fn c_and_rust_programs_outlive_a_complaint_beyond_the_largest_file() {
+    let directory = StampDirectory::new("guest-limit");
+    for mut program in guests(&["complain"]) {
+        let log = File::create(directory.0.join("stderr")).unwrap();
+        // SAFETY: a call that may be made between fork and exec.
+        let limit = || unsafe {
+            let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            if libc::setrlimit(libc::RLIMIT_FSIZE, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        };
+        // SAFETY: as above.
+        expect_alive(unsafe { program.pre_exec(limit) }.stderr(log));
+    }
+}
+
+#[test]
+fn c_and_rust_complaints_go_to_a_file_that_is_stderr_and_to_none_that_has_its_number() {
+    let directory = StampDirectory::new("guest-reuse");
+    let (data, log) = (directory.0.join("data"), directory.0.join("stderr"));
+    for mut program in guests(&["reuse", data.to_str().unwrap()]) {
+        expect_alive(program.stderr(Stdio::null()));
+        assert_eq!(fs::read_to_string(&data).unwrap(), "mine");
+    }
+    for mut program in guests(&["complain"]) {
+        expect_alive(program.stderr(File::create(&log).unwrap()));
+        let told = fs::read_to_string(&log).unwrap();
+        assert!(told.contains("/no/such/directory") && told.ends_with('\n'), "{told}");
+    }
+}
+
+#[test]
+fn c_and_rust_programs_keep_files_that_have_a_number_of_the_library() {
+    let beside = StampDirectory::new("guest-data");
+    let data = beside.0.join("file");
+    for mut program in guests(&["descriptors", data.to_str().unwrap()]) {
+        let directory = StampDirectory::new("guest-descriptors");
+        expect_alive(directory.measure(&mut program));
+        assert_eq!(fs::read_to_string(&data).unwrap(), "mine".repeat((LAST - 2) as usize));
+        let stamped =
+            directory.pools().iter().map(|pool| ids(&records(pool).into_values().next().unwrap().0)).collect();
+        let mut stamped: Vec<Vec<i64>> = stamped;
+        stamped.sort();
+        assert_eq!(stamped, [vec![1, 3], vec![2]], "the parent's and its child's");
+    }
+}
+
+#[test]
+fn c_threads_outlive_a_library_in_which_they_stamped() {
+    let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
+    let directory = StampDirectory::new("guest-unload");
+    let [mut in_c, _] = guests(&["unload", library.to_str().unwrap()]);
+    expect_alive(directory.measure(&mut in_c).stderr(Stdio::null()));
+    let of_pool = |pool: &Pool| records(pool).into_values().map(|(stamps, _)| stamps.len()).collect::<Vec<_>>();
+    let mut stamped: Vec<Vec<usize>> = directory.pools().iter().map(of_pool).collect();
+    stamped.iter_mut().for_each(|lengths| lengths.sort());
+    stamped.sort();
+    assert_eq!(stamped, [vec![1], vec![50, 100], vec![50, 100], vec![50, 100]], "the program's, and the library's");
+}
+
+#[test]
+fn c_and_rust_programs_have_a_pool_before_they_begin() {
+    for mut program in guests(&["first"]) {
+        let directory = StampDirectory::new("guest-first");
+        expect_alive(directory.measure(&mut program));
+        let pools = directory.pools();
+        let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
+        assert_eq!((pools.len(), ids(&stamps)), (1, vec![1]));
+        assert!(pools[0].header().created_tick < stamps[0].tick, "the first stamp waited for the pool");
+    }
+}
+
+#[test]
+fn c_and_rust_programs_that_open_nothing_leave_nothing_to_recover() {
+    for mut program in guests(&["idle"]) {
+        let directory = StampDirectory::new("guest-idle");
+        expect_alive(directory.measure(&mut program));
+        let pools = directory.pools();
+        let channels = pools[0].header().channels.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((pools.len(), channels, pools[0].state()), (1, 0, Some(PoolState::Closed)));
+    }
+}
+
+/// A program in Rust: this test file, run again.
+#[test]
+fn the_rust_program() {
+    let Ok(role) = std::env::var("GUEST_ROLE") else { return };
+    match role.split('\n').collect::<Vec<_>>()[..] {
+        ["complain"] => complain(),
+        ["reuse", path] => reuse(path),
+        ["pending"] => keep_pending(),
+        ["first"] => record_first(),
+        ["idle"] => {
+            println!("alive");
+            // SAFETY: ends this process as a kill would, but for what it printed.
+            unsafe { libc::_exit(0) };
+        }
+        ["descriptors", path] => keep_descriptors(path),
+        _ => panic!("expected a role, found {role}"),
+    }
+    println!("alive");
+}
+
+fn complain() {
+    point!("work", before).stamp(1);
+    assert!(Channel::open("no such name", Ordering::Plain, Fields::Slim).is_err());
+}
+
+fn record_first() {
+    let tick = tickscope_counter::before();
+    point!("work", before).record(1, tick);
+}
+
+fn reuse(path: &str) {
+    // SAFETY: nobody in this program writes to stderr.
+    unsafe { libc::close(2) };
+    let mut data = File::create(path).unwrap();
+    assert_eq!(data.as_raw_fd(), 2);
+    complain();
+    data.write_all(b"mine").unwrap();
+}
+
+fn keep_pending() {
+    // SAFETY: sets that outlive the calls; the signal is blocked when it is raised.
+    unsafe {
+        let mut pipe = std::mem::zeroed();
+        libc::sigemptyset(&mut pipe);
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, std::ptr::null_mut());
+        libc::raise(libc::SIGPIPE);
+        complain();
+        libc::sigpending(&mut pipe);
+        assert_eq!(libc::sigismember(&pipe, libc::SIGPIPE), 1);
+    }
+}
+
+/// How many numbers lead to another file than the first of them.
+fn led_elsewhere() -> usize {
+    // SAFETY: stats that outlive the calls; of a number that leads nowhere the inode stays 0.
+    let inode = |number| unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        libc::fstat(number, &mut found);
+        found.st_ino
+    };
+    (3..=LAST).filter(|&number| inode(number) == 0 || inode(number) != inode(3)).count()
+}
+
+fn keep_descriptors(path: &str) {
+    let channel = Channel::open("work", Ordering::Plain, Fields::Slim).unwrap();
+    channel.stamp(1);
+    let path = std::ffi::CString::new(path).unwrap();
+    // SAFETY: nobody else in this program has descriptors; the child stamps, writes, and leaves by _exit.
+    unsafe {
+        (3..1024).for_each(|number| _ = libc::close(number));
+        assert_eq!(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC, 0o600), 3);
+        (4..=LAST).for_each(|number| _ = libc::dup2(3, number));
+        let child = libc::fork();
+        if child == 0 {
+            let before = led_elsewhere();
+            channel.stamp(2);
+            let failed = (3..=LAST).filter(|&number| libc::write(number, b"mine".as_ptr().cast(), 4) != 4).count();
+            libc::_exit(i32::from(before + failed + led_elsewhere() != 0));
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!(status, 0);
+    }
+    channel.stamp(3);
+    assert_eq!(led_elsewhere(), 0);
+}
