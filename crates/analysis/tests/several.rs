@@ -193,6 +193,7 @@ fn a_node_that_lies_by_20_us_is_left_out_named_and_the_others_stay() {
     let analysis = analyse(&run, &query(), false).unwrap();
     let finding = analysis.finding(&[]).unwrap();
     assert!(finding.contains("without fourth.tsc all others agree"), "{finding}");
+    assert!(finding.contains("does not prove that fourth.tsc is wrong"), "{finding}");
     assert!(analysis.lack().unwrap().contains("fourth.tsc"));
     let widths = widest(&run, 5);
     assert_eq!(widths.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, true], "{widths:?}");
