@@ -403,7 +403,7 @@ impl<'a> StageJson<'a> {
             p999: bounded(row.p999),
             max: bounded(row.max),
             mean: bounded(row.mean),
-            share: row.share.and_then(|share| ShareJson::of(rows, &share)),
+            share: row.share.and_then(|share| ShareJson::of(rows, row, &share)),
             common: SidesJson::of(row.common, unit),
             reading: SidesJson::of(row.own, unit),
             relative: RelativeJson {
@@ -427,12 +427,14 @@ impl QuantileJson {
 }
 
 impl<'a> ShareJson<'a> {
-    fn of(rows: &'a [StageRow], share: &Share) -> Option<Self> {
+    fn of(rows: &'a [StageRow], row: &StageRow, share: &Share) -> Option<Self> {
         const MILLION: i128 = 1_000_000;
-        let of = &rows.get(share.whole)?.name;
-        let ratios = share.per_million().map(|all| all.map(i128::from));
+        let of = rows.get(share.whole)?;
+        // A whole is all of itself, however little is known of how long it is.
+        let itself = |all| if std::ptr::eq(of, row) { [MILLION; 3] } else { all };
+        let ratios = share.per_million().map(|all| itself(all.map(i128::from)));
         Some(Self {
-            of,
+            of: &of.name,
             traces: share.traces,
             ticks: i64::try_from(share.part.estimate).ok(),
             of_ticks: i64::try_from(share.of.estimate).ok(),
