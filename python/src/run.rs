@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, clock_map_of, durations, ready};
+use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, analyse_counts, clock_map_of, durations, ready};
 use tickscope_bracket::Rho;
 use tickscope_store::{LayoutText, RunState, Table};
 use tickscope_tick::{Place, Source};
@@ -70,11 +70,26 @@ impl Run {
         py.detach(|| {
             let ready = self.ready()?;
             let (run, preparation) = (&ready.run, ready.preparation.clone());
-            let analysis = Analysis { preparation, ..analyse(run, &query, false)? };
+            let mut analysis = Analysis { preparation, ..analyse(run, &query, false)? };
+            let mut faults = self.opened.faults()?;
+            analysis.refused.retain(|fault| faults.iter().all(|known| known.place() != fault.place()));
+            faults.append(&mut analysis.refused);
+            analysis.refused = faults;
             let events = run.events()?.found;
             let table = serde_json::to_string(&RunJson::of(run, &analysis, &events));
-            let finding = analysis.finding(&events).or_else(|| analysis.lack());
+            let finding = analysis.standing(&events).err().map(|why| why.to_string());
             Ok((table.map_err(|error| Refusal::new(error.to_string()))?, finding))
+        })
+    }
+
+    /// The finding that `tickscope show` would end with, for whoever asks for other figures than the table's.
+    fn finding(&self, py: Python<'_>, query: Asked) -> Result<Option<String>, Refusal> {
+        let query = parsed(query)?;
+        py.detach(|| {
+            let run = &self.ready()?.run;
+            let events = run.events()?.found;
+            let standing = analyse_counts(run, &query).and_then(|analysis| analysis.standing(&events));
+            Ok(standing.err().map(|why| why.to_string()))
         })
     }
 

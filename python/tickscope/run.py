@@ -71,6 +71,7 @@ class Run:
             warnings.warn(self.unfinished, UnfinishedRunWarning, stacklevel=3)
         self._connection = connection if connection is not None else duckdb.default_connection()
         self._figures: dict[str, dict[str, Any]] = {}
+        self._findings: dict[str, str | None] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None
         self.manifest: dict[str, Any] = json.loads(self._inner.manifest())
         """`run.json`: when, which machines, points, policies, layout, assumptions."""
@@ -87,9 +88,8 @@ class Run:
         asked = _query(rho, slew, sources)
         if repr(asked) not in self._figures:
             text, finding = self._inner.figures(asked)
-            self._figures[repr(asked)] = json.loads(text)
-            if finding is not None:
-                warnings.warn(finding, FindingWarning, stacklevel=2)
+            self._figures[repr(asked)], self._findings[repr(asked)] = json.loads(text), finding
+        self._warn(asked)
         return self._figures[repr(asked)]
 
     def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
@@ -113,6 +113,7 @@ class Run:
         Computed from traces and evidence where they are not kept for this rho already; the stamps are not joined again.
         """
         folder = self._inner.durations(_text(rho), self._scratch())
+        self._warn(_query(rho, None, None))
         return _of_ids(self._parquet(sorted(folder.glob("[!.]*.parquet"))), ids)
 
     def stage_durations(self, stage: str, rho: Rho = None) -> duckdb.DuckDBPyRelation:
@@ -146,7 +147,10 @@ class Run:
             raise _tickscope.TickscopeError(
                 f"expected the run's reference {own}, found '{reference}'. Clock maps are kept to that; `inverse` leads back"
             )
-        return ClockMap(self._inner.clock_map(domain, _query(rho, None, sources)), self._inner.label(domain), own)
+        asked = _query(rho, None, sources)
+        clock_map = ClockMap(self._inner.clock_map(domain, asked), self._inner.label(domain), own)
+        self._warn(asked)
+        return clock_map
 
     def events(self) -> duckdb.DuckDBPyRelation:
         """What happened and what was lost: one row an event."""
@@ -177,6 +181,14 @@ class Run:
         lacking = [name for name in _SPARED if name not in channels.columns]
         spared = "".join(f", null::bigint as {name}" for name in lacking)
         return ask("channels", channels.project(f"*{spared}"), "channels")
+
+    def _warn(self, asked: tuple[str | None, str | None, list[str] | None]) -> None:
+        """Says what contradicts all that is asked by that query; it costs a look at all traces, once."""
+        if repr(asked) not in self._findings:
+            self._findings[repr(asked)] = self._inner.finding(asked)
+        finding = self._findings[repr(asked)]
+        if finding is not None:
+            warnings.warn(finding, FindingWarning, stacklevel=3)
 
     def _read(
         self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None

@@ -71,7 +71,7 @@ pub struct Analysis {
     pub sum_mismatches: u64,
     /// The first stamp of any trace on each node's counter, as estimated.
     pub first_ticks: BTreeMap<String, i64>,
-    /// Files of brackets that could not be read, and why.
+    /// Files of evidence that could not be read, and why; and what [`Run::faults`] finds, where whoever asked adds it.
     pub refused: Vec<tickscope_store::Error>,
     /// Ids that passed every point of some way through the layout.
     pub complete: u64,
@@ -170,17 +170,34 @@ impl Inputs {
 
 /// Computes the table under `query`. `write`: keep the durations in the run.
 pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error> {
-    Ok(analysed(run, query, write, false)?.0)
+    Ok(analysed(run, query, Wanted { write, draw: false, values: true })?.0)
+}
+
+/// The same without quantiles and means, for whoever shows other figures and has to say how the run stands: memory does
+/// not grow with the run.
+pub fn analyse_counts(run: &Run, query: &Query) -> Result<Analysis, Error> {
+    Ok(analysed(run, query, Wanted { write: false, draw: false, values: false })?.0)
 }
 
 /// The same, and what a page draws, in one scan of the traces.
 pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
-    let (analysis, figures) = analysed(run, query, write, true)?;
+    let (analysis, figures) = analysed(run, query, Wanted { write, draw: true, values: true })?;
     let mut figures = figures.ok_or_else(|| {
         Error::work("no figures were computed though they were asked for. This is a bug: report it with the run")
     })?;
     figures.traces.name_originals(run)?;
     Ok((analysis, figures))
+}
+
+/// What is made of a scan besides counts.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Durations are kept in the run.
+    write: bool,
+    /// A page is drawn.
+    draw: bool,
+    /// Quantiles and means are computed, of values that are all in memory.
+    values: bool,
 }
 
 /// Outcome of one scan over the traces.
@@ -195,7 +212,8 @@ struct Scanned {
     not_kept: Option<tickscope_store::Error>,
 }
 
-fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned, Error> {
+fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
+    let Wanted { write, draw, values } = wanted;
     let mut curves = Vec::new();
     let mut inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &inputs.layout)?;
@@ -208,7 +226,8 @@ fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned,
     // An inferred order was read off the very stamps: holding it against the truth would say nothing.
     let truth = if inputs.layout.is_inferred() { None } else { Truth::of(run.manifest()) };
     let counts = Counts::none(&inputs, &readers, truth);
-    let gathered = (counts, Values::none(inputs.layout.stages().len()));
+    let none = || Values::none(inputs.layout.stages().len());
+    let gathered = (counts, values.then(none));
     let trips = (!inputs.rivals.is_empty()).then(|| ReturnTrips::of(&inputs.layout)).flatten();
     let (acknowledged, unread) = Acknowledgements::of(run, &inputs.layout)?;
     inputs.refused.extend(unread);
@@ -219,13 +238,14 @@ fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned,
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
+    let values = values.unwrap_or_else(none);
     Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, curves, not_kept })
 }
 
-fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
+fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
     let Scanned { inputs, counts, values, collector, trips, acknowledged, curves, not_kept } =
-        scanned(run, query, write, draw)?;
+        scanned(run, query, wanted)?;
     let Inputs {
         layout,
         clocks,
@@ -248,7 +268,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
     let mut suspicions = suspicions(&layout, &clocks, &tallies);
     suspicions.extend(untold(&layout, &tallies, &passages, &kept.thinned).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Unstamped::default() };
-    let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, draw);
+    let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, wanted.draw);
     for node in &mut rivals {
         node.add_return_trip(&layout, trips.as_ref(), manifest);
         acknowledged.iter().for_each(|acknowledged| node.add_acknowledged(&layout, acknowledged, manifest));
@@ -343,6 +363,11 @@ impl Analysis {
     /// The first thing that contradicts the figures, the bounds or an assumption: no figure is to be believed without
     /// a look at why.
     pub fn contradiction(&self, events: &[Event]) -> Option<String> {
+        self.told(events).or_else(|| self.findings_in_brief().into_iter().next())
+    }
+
+    /// What events, the truth and sums tell, which [`Analysis::findings`] does not have.
+    fn told(&self, events: &[Event]) -> Option<String> {
         let outside = self.truth.as_ref().map_or(0, |truth| truth.known - truth.inside);
         if outside > 0 {
             return Some(match outside {
@@ -374,7 +399,7 @@ impl Analysis {
         if self.passages.by_rank && events.iter().any(|event| event.what == EventKind::IdsRepeated) {
             return Some(BY_RANK.into());
         }
-        self.findings_in_brief().into_iter().next()
+        None
     }
 
     /// Why these are no figures of a run, or not all of them: no trace is complete, or a node's clock is not related to
@@ -400,6 +425,21 @@ impl Analysis {
     /// All that contradicts the figures, the bounds or an assumption, one by one, but for what events tell.
     pub fn findings(&self) -> impl Iterator<Item = &String> {
         self.unsound.iter().chain(&self.suspicions)
+    }
+
+    /// The same with what events tell, first, and a stream whose end is not known: for programs. Not empty where
+    /// [`Analysis::finding`] finds something.
+    pub fn every_finding(&self, events: &[Event]) -> Vec<String> {
+        self.told(events).into_iter().chain(self.findings().cloned()).chain(self.open_stream()).collect()
+    }
+
+    /// How a run stands whose figures somebody shows or hands on: with a finding, without what was asked for, or well.
+    /// Every way out asks here, so that none is silent where another is not. Damage comes before it.
+    pub fn standing(&self, events: &[Event]) -> Result<(), Error> {
+        match self.finding(events) {
+            Some(finding) => Err(Error::finding(finding)),
+            None => self.lack().map_or(Ok(()), |lack| Err(Error::work(lack))),
+        }
     }
 }
 

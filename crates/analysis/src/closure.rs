@@ -156,8 +156,8 @@ impl Web {
         }
         let what = match conflict.culprit {
             Some(culprit) => format!(
-                "without {} all others agree, so its clock or its stamps are wrong, or its rho is too small; its \
-                 relations are left out",
+                "without {0} all others agree with each other, which does not prove that {0} is wrong: its clock, its \
+                 stamps or its rho may be, or those of the nodes it contradicts; its relations are left out",
                 name(culprit)
             ),
             None => "which node is wrong cannot be told from them. Check their clocks, or declare a larger rho".into(),

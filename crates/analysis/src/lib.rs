@@ -51,7 +51,7 @@ mod unused_rules;
 mod values;
 
 pub use acknowledgements::Acknowledged;
-pub use analysis::{Analysis, analyse, analyse_with_figures};
+pub use analysis::{Analysis, analyse, analyse_counts, analyse_with_figures};
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};
@@ -68,7 +68,7 @@ pub use messages::{MessagePair, Passages, Told, own_send};
 pub use null_points::unstamped_point;
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};
-pub use public_json::{RunJson, VERSION};
+pub use public_json::{FaultJson, RunJson, VERSION};
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
 pub use rivals::{NodeRivals, RivalMethod, RivalWidth};

@@ -4,6 +4,8 @@
 //! ticks over the declared frequency, bounds rounded outward; within one [`VERSION`] keys and names are added, never
 //! removed or renamed, nor do they change their meaning. Deliberately absent: text for people.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use tickscope_store::{Event, Manifest, Run, RunState};
 use tickscope_tick::{Label, Unit, fraction_down, fraction_up};
@@ -55,8 +57,28 @@ pub struct RunJson<'a> {
     policies: &'a [KeptPolicy],
     policy_notes: Vec<&'a str>,
     stream: Option<&'a Stream>,
+    faults: Vec<FaultJson>,
     findings: Vec<String>,
     events: Vec<EventJson<'a>>,
+}
+
+/// Why figures of a run are not to be trusted, and the file that it is about.
+#[derive(Debug, Serialize)]
+pub struct FaultJson {
+    file: PathBuf,
+    text: String,
+}
+
+impl FaultJson {
+    /// What is said of that fault everywhere.
+    pub fn of(fault: &tickscope_store::Error) -> Self {
+        Self { file: fault.place().into(), text: fault.to_string() }
+    }
+
+    /// What is said of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -348,7 +370,8 @@ impl<'a> RunJson<'a> {
             policies: &analysis.kept.policies,
             policy_notes: analysis.kept.notes().map(String::as_str).collect(),
             stream: analysis.stream.as_ref(),
-            findings: analysis.findings().cloned().chain(analysis.open_stream()).collect(),
+            faults: analysis.refused.iter().map(FaultJson::of).collect(),
+            findings: analysis.every_finding(events),
             events: events.iter().map(EventJson::of).collect(),
         }
     }
@@ -403,7 +426,7 @@ impl<'a> StageJson<'a> {
             p999: bounded(row.p999),
             max: bounded(row.max),
             mean: bounded(row.mean),
-            share: row.share.and_then(|share| ShareJson::of(rows, &share)),
+            share: row.share.and_then(|share| ShareJson::of(rows, row, &share)),
             common: SidesJson::of(row.common, unit),
             reading: SidesJson::of(row.own, unit),
             relative: RelativeJson {
@@ -427,12 +450,14 @@ impl QuantileJson {
 }
 
 impl<'a> ShareJson<'a> {
-    fn of(rows: &'a [StageRow], share: &Share) -> Option<Self> {
+    fn of(rows: &'a [StageRow], row: &StageRow, share: &Share) -> Option<Self> {
         const MILLION: i128 = 1_000_000;
-        let of = &rows.get(share.whole)?.name;
-        let ratios = share.per_million().map(|all| all.map(i128::from));
+        let of = rows.get(share.whole)?;
+        // A whole is all of itself, however little is known of how long it is.
+        let itself = |all| if std::ptr::eq(of, row) { [MILLION; 3] } else { all };
+        let ratios = share.per_million().map(|all| itself(all.map(i128::from)));
         Some(Self {
-            of,
+            of: &of.name,
             traces: share.traces,
             ticks: i64::try_from(share.part.estimate).ok(),
             of_ticks: i64::try_from(share.of.estimate).ok(),

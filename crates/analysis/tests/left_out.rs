@@ -3,7 +3,7 @@
 mod site;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, Query, analyse, assumptions, join};
+use tickscope_analysis::{Analysis, Query, analyse, analyse_counts, assumptions, join};
 use tickscope_store::{Choice, Run, write_channels};
 
 const PATH: [&str; 2] = ["client.send", "client.answer"];
@@ -34,6 +34,8 @@ fn repeated_ids_of_which_a_policy_left_out_stamps_are_refused_with_the_point_and
         let row = &analysis.rows[0];
         assert_eq!((row.count, row.refused_by.untold, row.missing), (0, 13, 7), "{policy}");
         let finding = analysis.finding(&[]).unwrap();
+        let counts = analyse_counts(&run, &Query::default()).unwrap();
+        assert_eq!(counts.standing(&[]).unwrap_err().to_string(), finding, "counts alone tell it");
         let said = format!("Policies may have left out other stamps of such an id at client.send ({policy})");
         assert!(finding.contains(&said) && finding.contains("X of Y"), "{finding}");
         let assumed = assumptions(run.manifest(), &analysis);

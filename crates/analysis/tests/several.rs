@@ -4,7 +4,7 @@ mod site;
 
 use serde_json::Value;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, spans};
+use tickscope_analysis::{Analysis, Query, RunJson, analyse, analyse_counts, assumptions, spans};
 use tickscope_store::{BracketColumns, BracketSource, Node, Pair, Point, Run, join_run};
 use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName};
 
@@ -224,6 +224,10 @@ fn a_node_that_lies_by_20_us_is_left_out_named_and_the_others_stay() {
     let analysis = analyse(&run, &query(), false).unwrap();
     let finding = analysis.finding(&[]).unwrap();
     assert!(finding.contains("without fourth.tsc all others agree"), "{finding}");
+    assert!(finding.contains("does not prove that fourth.tsc is wrong"), "{finding}");
+    let counts = analyse_counts(&run, &query()).unwrap();
+    assert_eq!(counts.standing(&[]), analysis.standing(&[]), "counts alone tell it");
+    assert_eq!(analysis.standing(&[]).unwrap_err().code(), 3);
     assert!(analysis.lack().unwrap().contains("fourth.tsc"));
     let widths = widest(&run, 5);
     assert_eq!(widths.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, true], "{widths:?}");

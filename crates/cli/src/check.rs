@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tickscope_analysis::FaultJson;
 use tickscope_store::{Error, Run, RunState};
 use tickscope_tick::{counted, printable};
 
@@ -45,14 +46,14 @@ impl Faults {
         self
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.said.len()
+    /// All of them.
+    pub fn all(&self) -> Vec<Error> {
+        self.said.clone()
     }
 
-    /// What is said of each.
-    pub fn texts(&self) -> Vec<String> {
-        self.said.iter().map(ToString::to_string).collect()
+    /// All of them for programs.
+    pub fn json(&self) -> Vec<FaultJson> {
+        self.said.iter().map(FaultJson::of).collect()
     }
 
     /// The end of a command that showed figures: damage comes before what the figures find.
@@ -80,13 +81,7 @@ struct Report {
     stamps: u64,
     removed: u64,
     bytes: u64,
-    faults: Vec<Fault>,
-}
-
-#[derive(Serialize)]
-struct Fault {
-    file: PathBuf,
-    text: String,
+    faults: Vec<FaultJson>,
 }
 
 /// Reads a run wholly. A fault, or an end that was never written, ends with exit code 1.
@@ -100,7 +95,6 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
         }
     })?;
     let state = run.state()?;
-    let faults = examined.faults.iter().map(|e| Fault { file: e.place().into(), text: e.to_string() }).collect();
     let report = Report {
         version: 1,
         complete: examined.faults.is_empty() && state == RunState::Ended,
@@ -113,7 +107,7 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
         stamps: examined.stamps,
         removed: examined.removed,
         bytes: examined.bytes,
-        faults,
+        faults: examined.faults.iter().map(FaultJson::of).collect(),
     };
     match options.json {
         true => print_json(&report)?,
@@ -129,7 +123,7 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
 }
 
 fn text(report: &Report, schema: u32) -> String {
-    let faults: String = report.faults.iter().map(|fault| printable(&fault.text).into_owned() + "\n").collect();
+    let faults: String = report.faults.iter().map(|fault| printable(fault.text()).into_owned() + "\n").collect();
     let removed = match report.removed {
         0 => String::new(),
         removed => {

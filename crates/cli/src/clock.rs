@@ -22,7 +22,7 @@ use crate::options::{
     RestingLoadOptions, SweepOptions,
 };
 use crate::output::{expect_folder, note, print, print_json};
-use crate::show::{Opened, judge};
+use crate::show::Opened;
 
 /// Benchmarks the clocks, or does what is asked for instead; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
@@ -197,7 +197,7 @@ fn example(options: &ExampleOptions) -> Result<(), Failure> {
     let Found { example, mut analysis } = recorded(&ready.run)?;
     let faults = faults.also(std::mem::take(&mut analysis.refused));
     show(&options.output, || document(&example), &example)?;
-    faults.verdict(judge(&analysis, &ready.run.events()?.found))
+    faults.verdict(analysis.standing(&ready.run.events()?.found))
 }
 
 /// One line on standard error that is written over, where that is a terminal; else a line every so often.

@@ -33,7 +33,7 @@ pub fn show(options: &ShowOptions, point: &str) -> Result<(), Failure> {
     let faults = Faults::of(&run)?;
     let found = counted_points(&run)?;
     let (all, faults) = (found.points, faults.also(found.refused));
-    faults.verdict(print_all(&run, all, point, options))
+    faults.verdict(print_all(&run, all, (point, &faults), options))
 }
 
 /// Prints what the points of a run counted that has nothing but counts, a line each.
@@ -42,7 +42,7 @@ pub fn instead(run: &Run, json: bool) -> Result<(), Failure> {
     let found = counted_points(run)?;
     let faults = faults.also(found.refused);
     if json {
-        return faults.verdict(print_counts(&found.points.iter().collect::<Vec<_>>()));
+        return faults.verdict(print_counts(&found.points.iter().collect::<Vec<_>>(), &faults));
     }
     found.points.iter().try_for_each(|of| line(printable(&head(of))))?;
     let root = run.root().display();
@@ -50,8 +50,8 @@ pub fn instead(run: &Run, json: bool) -> Result<(), Failure> {
     faults.verdict(line(format!("these points only count, so there are no durations: {more}")))
 }
 
-fn print_counts(all: &[&CountedPoint]) -> Result<(), Failure> {
-    print_json(&json!({ "version": VERSION, "counts": all }))
+fn print_counts(all: &[&CountedPoint], faults: &Faults) -> Result<(), Failure> {
+    print_json(&json!({ "version": VERSION, "faults": faults.json(), "counts": all }))
 }
 
 fn head(of: &CountedPoint) -> String {
@@ -60,7 +60,12 @@ fn head(of: &CountedPoint) -> String {
     format!("{}: {least}{stamps} of {channels}, {}", of.point, counted(of.periods.len(), "reading"))
 }
 
-fn print_all(run: &Run, all: Vec<CountedPoint>, point: &str, options: &ShowOptions) -> Result<(), Failure> {
+fn print_all(
+    run: &Run,
+    all: Vec<CountedPoint>,
+    (point, faults): (&str, &Faults),
+    options: &ShowOptions,
+) -> Result<(), Failure> {
     let known: Vec<String> = all.iter().map(|of| of.point.clone()).collect();
     let began = |of: &CountedPoint| CountedPoint::first_reading(&all, of.node());
     let shown: Vec<&CountedPoint> = all.iter().filter(|of| point.is_empty() || of.point == point).collect();
@@ -69,7 +74,7 @@ fn print_all(run: &Run, all: Vec<CountedPoint>, point: &str, options: &ShowOptio
         return Err(not_stored_yet(run, point, &known, &events)?.unwrap_or_else(|| nothing(run, point, &known)));
     }
     if options.json {
-        return print_counts(&shown);
+        return print_counts(&shown, faults);
     }
     let terminal = terminal(options.color);
     for of in shown {

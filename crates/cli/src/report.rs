@@ -11,7 +11,7 @@ use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::{expect_folder, line, print, print_json};
-use crate::show::{Opened, expect_sources, judge, layout, only_counted, query};
+use crate::show::{Opened, expect_sources, layout, only_counted, query};
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -75,9 +75,8 @@ fn made(
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
     let counted = counted_points(run)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused)).also(counted.refused);
-    let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
+    let analysis = Analysis { preparation: ready.preparation.clone(), refused: faults.all(), ..analysis };
     let (events, channels) = (run.events()?, run.channels()?);
-    let refused = faults.texts();
     let report = Report {
         run,
         analysis: &analysis,
@@ -85,8 +84,7 @@ fn made(
         events: &events.found,
         channels: &channels.found,
         counted: &counted.points,
-        refused: &refused,
     };
     use_it(&report)?;
-    Ok(faults.verdict(judge(&analysis, &events.found)))
+    Ok(faults.verdict(analysis.standing(&events.found)))
 }

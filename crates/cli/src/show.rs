@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, ready, unused_rules};
+use tickscope_analysis::{
+    Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, analyse_counts, ready, unused_rules,
+};
 use tickscope_bracket::Rho;
 use tickscope_experiment::layout_of;
 use tickscope_show::stage_table::{Shown, View, text};
-use tickscope_store::{Event, LayoutText, Run};
+use tickscope_store::{LayoutText, Run};
 use tickscope_tick::Source;
 
 use crate::check::Faults;
@@ -38,7 +40,8 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     };
     if let Some(by) = &options.by {
         let Opened { ready, faults } = opened;
-        return faults.verdict(groups::show(ready, &query, by, &view));
+        let standing = analyse_counts(&ready.run, &query)?.standing(&ready.run.events()?.found);
+        return faults.verdict(groups::show(ready, &query, by, &view).and(standing));
     }
     shown(&opened, &query, options.json, false, &view)
 }
@@ -111,7 +114,7 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
         note(format_args!("durations are not kept in the run, and will be computed again: {why}"));
     }
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
-    let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
+    let analysis = Analysis { preparation: ready.preparation.clone(), refused: faults.all(), ..analysis };
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
     say_what_changes_nothing(&analysis, query);
     let (events, channels) = (run.events()?, run.channels()?);
@@ -119,19 +122,11 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
         true => output::print_json(&RunJson::of(run, &analysis, &events.found))?,
         false => {
             let (events, channels) = (&events.found, &channels.found);
-            let shown = Shown { run, analysis: &analysis, events, channels, unread: faults.count() };
+            let shown = Shown { run, analysis: &analysis, events, channels };
             output::print(text(&shown, view).as_bytes())?;
         }
     }
-    faults.verdict(judge(&analysis, &events.found))
-}
-
-/// How a command ends whose figures came of undamaged files: with a finding, with nothing to show, or well.
-pub fn judge(analysis: &Analysis, events: &[Event]) -> Result<(), Failure> {
-    match analysis.finding(events) {
-        Some(finding) => Err(Failure::finding(finding)),
-        None => analysis.lack().map_or(Ok(()), |lack| Err(Failure::work(lack))),
-    }
+    faults.verdict(analysis.standing(&events.found))
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has; `found`: clock maps by those that were

@@ -187,7 +187,7 @@ fn shown(root: &Path) -> Shown {
         (Ok(analysis), Ok(events)) => {
             let json = serde_json::to_string(&RunJson::of(&run, &analysis, &events.found)).unwrap();
             let (events, analysis) = (&events.found, &analysis);
-            let all = stage_table::Shown { run: &run, analysis, events, channels: &[], unread: 0 };
+            let all = stage_table::Shown { run: &run, analysis, events, channels: &[] };
             Shown::Figures(json + &stage_table::text(&all, &stage_table::View::default()))
         }
     }

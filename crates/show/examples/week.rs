@@ -84,7 +84,6 @@ pub fn page(run: &Run) -> Result<(Analysis, String), Box<dyn Error>> {
         events: &events.found,
         channels: &channels.found,
         counted: &[],
-        refused: &[],
     };
     let html = report.html()?;
     Ok((analysis, html))

@@ -35,7 +35,8 @@ pub(crate) fn about(report: &Report<'_>) -> String {
     )
 }
 
-/// What comes before all figures: a run that has no end, one that contradicts itself, a stream whose end is not known.
+/// What comes before all figures: a run that is damaged, one that has no end, one that contradicts itself, a stream
+/// whose end is not known.
 pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
     let state = match report.run.state() {
         Ok(RunState::Ended) => None,
@@ -52,7 +53,7 @@ pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
         Err(e) => Some(format!("Whether this run has ended is not known: {e}.")),
     };
     let state = state.map(|words| Block::Box(Tone::Strong, vec![Block::paragraph(words)]));
-    state.into_iter().chain(findings(report)).chain(open_stream(report)).collect()
+    damage(report).into_iter().chain(state).chain(findings(report)).chain(open_stream(report)).collect()
 }
 
 /// A stream whose end is not known; the other figures stand.
@@ -62,8 +63,20 @@ fn open_stream(report: &Report<'_>) -> Option<Block> {
     Some(Block::Box(Tone::Strong, vec![Block::Paragraph(head), Block::paragraph(headline::sentence(&cut(&why)))]))
 }
 
-/// True if the run contradicts itself, so that no figure of it is to be believed without a look at why.
-pub(crate) fn is_contradicted(report: &Report<'_>) -> bool {
+/// The faults of the run's files.
+fn damage(report: &Report<'_>) -> Option<Block> {
+    let head = Block::Paragraph(headline::damage(report)?);
+    let texts: Vec<String> = report.analysis.refused.iter().map(ToString::to_string).collect();
+    Some(Block::Box(Tone::Bad, vec![head].into_iter().chain(lines("", &texts)).collect()))
+}
+
+/// True if the run is damaged or contradicts itself, so that no figure of it is to be believed without a look at why.
+pub(crate) fn is_doubtful(report: &Report<'_>) -> bool {
+    !report.analysis.refused.is_empty() || is_contradicted(report)
+}
+
+/// True if the run contradicts itself.
+fn is_contradicted(report: &Report<'_>) -> bool {
     report.analysis.contradiction(report.events).is_some()
 }
 
@@ -218,7 +231,6 @@ pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
         passages.map(Block::paragraph).collect(),
         list(preparation::against(report.analysis).map(Words::from)),
         found,
-        lines("not read", report.refused),
         channels(report),
     ];
     parts.concat()

@@ -13,12 +13,19 @@ use crate::summary::{self, LEFT_OUT, may_be_left_out};
 /// The headline, a sentence a line.
 pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
     let unit = report.unit();
-    let mut all: Vec<Words> = stream(report).into_iter().collect();
+    let mut all: Vec<Words> = damage(report).into_iter().chain(stream(report)).collect();
     all.extend([measured(report, unit), slowest_stage(&report.analysis.rows, unit)]);
     all.extend(surety(report, unit));
     all.push(state(report));
     all.extend(preparation(report));
     all
+}
+
+/// That files of the run are not as they were written.
+pub(crate) fn damage(report: &Report<'_>) -> Option<Words> {
+    let found = summary::damage(&report.analysis.refused)?;
+    let head = Words::default().stress("This run is damaged, so its figures are not to be believed:");
+    Some(head.say(format!(" {found}.")))
 }
 
 /// What was done before the run could be shown: joined only now, by which layout.
@@ -255,9 +262,7 @@ fn state(report: &Report<'_>) -> Words {
     if report.analysis.sum_mismatches > 0 {
         wrong.push(format!("{} not the sum of its stages", counted(report.analysis.sum_mismatches, "trace")));
     }
-    if !report.refused.is_empty() {
-        wrong.push(format!("{} could not be read", counted(report.refused.len(), "file")));
-    }
+    wrong.extend(summary::damage(&report.analysis.refused));
     wrong.extend(report.analysis.open_stream().map(|_| "the end of a stream was not seen".into()));
     wrong.extend(report.analysis.lack());
     if wrong.is_empty() {

@@ -86,8 +86,6 @@ pub struct Report<'a> {
     pub channels: &'a [Channel],
     /// What points under the policy `count` counted.
     pub counted: &'a [CountedPoint],
-    /// Files that could not be read, and why.
-    pub refused: &'a [String],
 }
 
 impl Report<'_> {

@@ -91,9 +91,9 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         incomplete: &figures.traces.incomplete,
         clock_maps,
     };
-    let contradicted = chapters::is_contradicted(report);
+    let doubtful = chapters::is_doubtful(report);
     // A figure that cannot be true is no headline.
-    let lead = if contradicted { Vec::new() } else { headline::answer(report) };
+    let lead = if doubtful { Vec::new() } else { headline::answer(report) };
     let lead: Vec<Block> = lead.into_iter().map(Block::Paragraph).collect();
     Ok(format!(
         include_str!("../page/page.html"),
@@ -102,7 +102,7 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         about = Text(chapters::about(report)),
         alarms = html(&chapters::alarms(report)),
         lead = html(&lead),
-        bar = if contradicted { String::new() } else { path_bar::bar(report) },
+        bar = if doubtful { String::new() } else { path_bar::bar(report) },
         assumptions = html(&chapters::assumptions(report)),
         unit = unit.name(),
         stages = html(&[stages::table(report)]),

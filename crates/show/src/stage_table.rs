@@ -26,8 +26,6 @@ pub struct Shown<'a> {
     pub events: &'a [Event],
     /// All channels, with how many stamps each stored, dropped and refused.
     pub channels: &'a [Channel],
-    /// How many files could not be read.
-    pub unread: usize,
 }
 
 /// How much of it.
@@ -388,7 +386,7 @@ mod tests {
         #[test]
         fn property_no_bound_in_the_text_lies_inside_the_exact_one(analysis in any_analysis()) {
             let run = Run::open(GOLDEN.as_ref()).unwrap();
-            let shown = Shown { run: &run, analysis: &analysis, events: &[], channels: &[], unread: 0 };
+            let shown = Shown { run: &run, analysis: &analysis, events: &[], channels: &[] };
             let view = View { wide: true, scale: Some(Scale::Microseconds), ..View::default() };
             let text = text(&shown, &view);
             let hertz = analysis.frequency.hertz;
@@ -470,7 +468,7 @@ mod tests {
             text: text_of,
             ..Event::default()
         };
-        let shown = Shown { run: &run, analysis: &analysis, events: &[event], channels: &[], unread: 0 };
+        let shown = Shown { run: &run, analysis: &analysis, events: &[event], channels: &[] };
         for events in [false, true] {
             let plain = text(&shown, &View { events, assumptions: events, wide: events, ..View::default() });
             assert!(!plain.chars().any(|letter| letter != '\n' && tickscope_tick::acts(letter)), "{plain:?}");

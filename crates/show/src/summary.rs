@@ -169,7 +169,7 @@ fn narrowed(analysis: &Analysis) -> Option<String> {
 
 /// What was lost: counts of what was counted.
 pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
-    let Shown { analysis, channels, unread, .. } = *shown;
+    let Shown { analysis, channels, .. } = *shown;
     let sum = |of: fn(&tickscope_store::Channel) -> i64| channels.iter().map(of).sum::<i64>().max(0) as u64;
     let (stored, dropped) = (sum(|channel| channel.stored), sum(|channel| channel.dropped));
     let (refused, uncommitted) = (sum(|channel| channel.refused), sum(|channel| channel.uncommitted));
@@ -194,7 +194,7 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let mut said = vec![stamps, incomplete(analysis)];
     // No loss, but they are not there.
     said.extend((removed > 0).then(|| format!("{} older than the window removed", counted(removed, "stamp"))));
-    said.extend((unread > 0).then(|| format!("{} could not be read", counted(unread as u64, "file"))));
+    said.extend(damage(&analysis.refused));
     let mut lines = vec![format!("lost: {}", said.join("; "))];
     lines.extend(refused_stamps(channels));
     let unplaced = analysis.unplaced.iter();
@@ -202,6 +202,14 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
         unplaced.map(|(stage, why, count)| format!("refused: {} of {stage}: {why}", counted(*count, "duration"))),
     );
     lines
+}
+
+/// Faults of a run's files, counted by what is wrong with them; `None`: there are none.
+pub(crate) fn damage(faults: &[tickscope_store::Error]) -> Option<String> {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    faults.iter().for_each(|fault| *kinds.entry(fault.word()).or_default() += 1);
+    let words: Vec<String> = kinds.iter().map(|(word, count)| format!("{} {word}", counted(*count, "file"))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// Stamps that were refused, a line a point; under `own` with the reason.

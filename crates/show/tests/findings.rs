@@ -21,7 +21,7 @@ fn the_page_counts_and_names_findings_as_the_terminal_does_with_the_cause_first(
     let cause = Event { what: EventKind::ImpossibleExchange, text: CAUSE.into(), ..Event::default() };
     let Analysed { run, analysis, .. } = &analysed;
     for (events, all) in [(vec![], 3), (vec![cause], 4)] {
-        let shown = Shown { run, analysis, events: &events, channels: &[], unread: 0 };
+        let shown = Shown { run, analysis, events: &events, channels: &[] };
         let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
         let (found, _) = terminal.split_once("\n\n").unwrap();
         let lines: Vec<_> = found.lines().map(said).collect();
@@ -46,7 +46,7 @@ fn overwritten_stamps_are_lost_in_the_terminal_and_on_the_page() {
     let Analysed { run, analysis, .. } = &analysed;
     let mut channels = run.channels().unwrap().found;
     let told = |channels: &[Channel]| {
-        let shown = Shown { run, analysis, events: &[], channels, unread: 0 };
+        let shown = Shown { run, analysis, events: &[], channels };
         let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
         let report = Report { channels, ..analysed.report() };
         [terminal.contains("5 were overwritten by later ones"), report.html().unwrap().contains(">overwritten</th>")]

@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, NO_FILE, Result};
 use crate::whole_file::{open_regular, read_text};
 use crate::{Run, SCHEMA, write_whole};
 
@@ -176,7 +176,7 @@ impl Run {
             Err(_) if self.manifest().ended_unix_ms.is_none() => {
                 return none("a run that ended", "one that goes on, or was cut off: it has no digests");
             }
-            Err(_) => return none("the digests of a run that ended", "no such file"),
+            Err(_) => return none("the digests of a run that ended", NO_FILE),
         };
         let digests: Digests = match serde_json::from_str(&told) {
             Ok(digests) => digests,
@@ -205,11 +205,11 @@ fn between(were: &[Entry], are: &[Entry]) -> Vec<Difference> {
     let changed = were.iter().filter(|(path, was)| are.get(*path) != Some(was)).map(|(path, was)| Difference {
         path: path.clone(),
         expected: was.clone(),
-        found: are.get(path).cloned().unwrap_or_else(|| "no such file".into()),
+        found: are.get(path).cloned().unwrap_or_else(|| NO_FILE.into()),
     });
     let added = are.iter().filter(|(path, _)| !were.contains_key(*path)).map(|(path, is)| Difference {
         path: path.clone(),
-        expected: "no such file".into(),
+        expected: NO_FILE.into(),
         found: is.clone(),
     });
     changed.chain(added).collect()
@@ -350,7 +350,7 @@ mod tests {
         fs::write(&place, &whole[1..]).unwrap();
         assert_eq!(run.differences(0).unwrap().len(), 1);
         fs::remove_file(&place).unwrap();
-        assert!(run.differences(0).unwrap()[0].found == "no such file");
+        assert!(run.differences(0).unwrap()[0].found == NO_FILE);
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         let scratch = Scratch::new();
         let mut run = run(&scratch);
         fs::remove_file(scratch.path().join(FILE)).unwrap();
-        assert_eq!(run.check().unwrap()[0].found, "no such file");
+        assert_eq!(run.check().unwrap()[0].found, NO_FILE);
         run.set_manifest(Manifest { ended_unix_ms: None, ..manifest() }).unwrap();
         assert!(run.check().unwrap()[0].found.contains("goes on, or was cut off"));
         run.set_manifest(Manifest { schema: 1, ..manifest() }).unwrap();

@@ -17,9 +17,14 @@ enum Kind {
     Foreign,
     Newer,
     Corrupt,
+    Missing,
+    Strange,
     Busy,
     Full,
 }
+
+/// What is there of a file that is not.
+pub(crate) const NO_FILE: &str = "no such file";
 
 /// The result of a function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -47,7 +52,18 @@ impl Error {
 
     /// Returns whether the file itself is not what it has to be, whatever the system does.
     pub fn is_of_the_file(&self) -> bool {
-        matches!(self.kind, Kind::Foreign | Kind::Newer | Kind::Corrupt)
+        matches!(self.kind, Kind::Foreign | Kind::Newer | Kind::Corrupt | Kind::Missing | Kind::Strange)
+    }
+
+    /// What is wrong with the file, after its name.
+    pub fn word(&self) -> &'static str {
+        match self.kind {
+            Kind::Missing => "missing",
+            Kind::Corrupt => "changed",
+            Kind::Foreign | Kind::Strange => "strange",
+            Kind::Newer => "of a later version",
+            Kind::Io | Kind::Busy | Kind::Full => "not readable",
+        }
     }
 
     /// The file or directory concerned.
@@ -109,13 +125,19 @@ impl Error {
     pub(crate) fn stray(place: &Path, here: &str, of: &str) -> Self {
         let (expected, found) = (format_args!("a file of {here}"), format_args!("one of {of}"));
         let remedy = "move it back where it belongs, and restore the one that belongs here from a copy";
-        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+        Self::unlike(Kind::Strange, place, expected, found, remedy)
     }
 
     /// Something about a run's files that is unlike what was written.
     pub(crate) fn changed(place: &Path, expected: impl Display, found: impl Display) -> Self {
         let remedy = "do not trust figures of it: restore the run from a copy, or measure again";
-        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+        let (expected, found) = (expected.to_string(), found.to_string());
+        let kind = match [expected.as_str(), &found] {
+            [_, NO_FILE] => Kind::Missing,
+            [NO_FILE, _] => Kind::Strange,
+            _ => Kind::Corrupt,
+        };
+        Self::unlike(kind, place, expected, found, remedy)
     }
 
     /// A table with a column that this version knows nothing of.

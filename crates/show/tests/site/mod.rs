@@ -34,7 +34,6 @@ impl Analysed {
             events: &[],
             channels: &[],
             counted: &[],
-            refused: &[],
         }
     }
 }
