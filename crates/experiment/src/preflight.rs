@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs::File;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -325,8 +325,9 @@ fn hold(root: &Path) -> Result<File, Error> {
         Error::input(format!("cannot take {root} as the run's directory: {e}. Name another with --out"))
     };
     loop {
-        fs::create_dir_all(root).map_err(wrong)?;
-        let file = match File::options().write(true).create(true).truncate(false).open(&place) {
+        // Under any umask nobody else may put another run.json there, or begin in its stead.
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(root).map_err(wrong)?;
+        let file = match File::options().write(true).create(true).truncate(false).mode(0o600).open(&place) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue, // removed by a start that failed just now
             file => file.map_err(wrong)?,
         };
