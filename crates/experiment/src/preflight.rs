@@ -42,9 +42,20 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     Ok(arrangement)
 }
 
-/// Bytes of the smallest pool that a node's programs make: with less room no point is on.
+/// Bytes of the smallest pool that programs of a node here make: with less room no point is on.
 fn least_pool(plan: &Plan) -> u64 {
-    plan.nodes.iter().map(|node| pool_of(plan, node)).min().unwrap_or(0)
+    let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
+    here.map(|node| pool_of(plan, node)).min().unwrap_or(0)
+}
+
+/// Refuses a node whose programs would find no room for a pool where this process runs: all its points would be off.
+pub(crate) fn expect_pool_room(node: &NodePlan) -> Result<(), Error> {
+    if node.command.is_empty() || node.stamps.is_some() {
+        return Ok(()); // whoever made the directory saw to its room
+    }
+    let set = node.environment.get(POOL_BYTES).cloned().or_else(|| env::var(POOL_BYTES).ok());
+    let bytes = set.and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_POOL_BYTES);
+    leftovers::expect_room(bytes).map_err(|e| Error::work(format!("node '{}': {e}", node.name)))
 }
 
 /// Bytes of shared memory that each program of a node makes its pool with.
