@@ -199,11 +199,11 @@ fn told(discipline: &Discipline) -> String {
     )
 }
 
-/// What runs that no longer live have left on this host.
+/// What this user's runs that no longer live have left on this host.
 fn left_over(orphans: &[Orphan]) -> Vec<Look> {
     let what = "left over";
     if orphans.is_empty() {
-        return vec![Look::of(what, "nothing by runs that no longer live", None)];
+        return vec![Look::of(what, "nothing by runs of this user that no longer live", None)];
     }
     let look = |orphan: &Orphan| {
         let costs = match orphan.remedy() {

@@ -215,6 +215,38 @@ fn e2e_a_run_of_programs_that_go_on_is_finished_after_a_kill_and_leaves_them_alo
 }
 
 #[test]
+fn e2e_a_node_elsewhere_without_room_for_a_pool_is_refused_before_anything_starts() {
+    if !is_root() {
+        return;
+    }
+    let site = Site::new("no-room");
+    let (state, started) = (site.path("state"), site.path("started"));
+    let node = |name: &str, more: &str| {
+        let agent = env!("CARGO_BIN_EXE_tickscope");
+        format!(
+            "[[node]]\nname = \"{name}\"\nagent = \"{agent}\"\nends_run = true\n\
+             command = [\"touch\", {started:?}]\n{more}\n"
+        )
+    };
+    let mount = "mount -t tmpfs -o size=4m tmpfs /dev/shm && exec \\\"$@\\\"";
+    let small = format!("connect = [\"unshare\", \"-m\", \"sh\", \"-c\", \"{mount}\", \"--\"]");
+    let run = |pool_bytes: u64| {
+        let text = format!(
+            "run = {{ name = \"no-room\", seconds = 0.2, pool_bytes = {pool_bytes} }}\nclock.reference = \"wide\"\n\
+             {}{}",
+            node("wide", "connect = [\"env\"]"),
+            node("narrow", &small)
+        );
+        Ended::of(site.run_command(&text).env("XDG_STATE_HOME", &state))
+    };
+    let refused = run(8 << 20);
+    refused.said(1, &["node 'narrow': expected 8192 KiB free in /dev/shm", "found 40", "set pool_bytes lower"]);
+    assert!(!started.exists() && !site.run_directory().exists(), "{refused:?}");
+    let begun = run(2 << 20);
+    assert!(started.exists(), "it has room for that: {begun:?}");
+}
+
+#[test]
 fn e2e_commands_in_two_containers_give_one_run_on_one_counter() {
     if !is_root() {
         return;

@@ -6,7 +6,8 @@ mod site;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use site::{Ended, Experiment, Site, c_program, count, few_or_all, free_port, tickscope, truth, udp_echo};
@@ -276,6 +277,50 @@ fn e2e_c_a_service_whose_worker_gives_up_root_stamps_on_and_all_of_it_is_in_the_
         let worked = channels.iter().filter(|channel| channel.point.as_str() == "worked").map(|channel| channel.stored);
         assert_eq!(worked.sum::<i64>(), IDS as i64, "{user}: those before and after it gave up root");
     }
+}
+
+/// Everything in a folder and below it.
+fn all_below(folder: &Path) -> Vec<PathBuf> {
+    let below = |path: PathBuf| {
+        let more = if path.is_dir() { all_below(&path) } else { Vec::new() };
+        more.into_iter().chain([path])
+    };
+    fs::read_dir(folder).unwrap().flat_map(|entry| below(entry.unwrap().path())).collect()
+}
+
+#[test]
+fn e2e_nobody_else_may_write_to_a_run_under_any_umask_and_whoever_may_read_it_can_show_it() {
+    let site = Site::new("umask");
+    let mut command = site.run_command(&Experiment::new(1.0, 200).text());
+    let unmask = || {
+        // SAFETY: a system call without memory, which may be called between fork and exec.
+        let _ = unsafe { libc::umask(0) };
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(unmask) };
+    Ended::of(&mut command).json(0);
+    let run = site.run_directory();
+    let may_be_written = |path: &PathBuf| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o022 != 0;
+    let writable: Vec<_> = all_below(&run).into_iter().chain([run.clone()]).filter(may_be_written).collect();
+    assert!(writable.is_empty(), "others may write {writable:?}");
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("LEFT OUT: only root can be another user");
+    }
+    let mine = site.path("of nobody");
+    fs::create_dir(&mine).unwrap();
+    fs::set_permissions(&mine, fs::Permissions::from_mode(0o777)).unwrap();
+    let by_nobody = |words: &[&str]| {
+        let mut command = tickscope(words);
+        command.arg(&run).uid(65534).gid(65534).current_dir(&mine).env("HOME", &mine).env("TMPDIR", &mine);
+        Ended::of(&mut command)
+    };
+    by_nobody(&["show", "--json"]).json(0);
+    assert_eq!(by_nobody(&["check", "--json"]).json(0)["state"], "ended");
+    by_nobody(&["report", "--out", "mine.html"]).said(0, &[]);
+    assert!(mine.join("mine.html").exists());
+    by_nobody(&["status"]).said(1, &["it has ended"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ use crate::leftovers;
 use crate::node_run::{Helper, HelperKind, NodeRun, Service};
 use crate::notice::{self, Shown, show_progress};
 use crate::overhead;
-use crate::plan::Plan;
+use crate::plan::{NodePlan, Plan};
 use crate::preflight;
 use crate::process::Forward;
 use crate::record::RunRecord;
@@ -236,7 +236,9 @@ impl<'a> Conductor<'a> {
         let network = networks.join(" and ");
         let (mut nodes, mut facts) = (Vec::new(), Vec::new());
         for (node, &agent) in plan.nodes.iter().zip(lives) {
-            let prepared = known[agent].1.prepare(node)?;
+            // The agent asks for room for the pools, which [run] may have sized.
+            let as_started = NodePlan { environment: environment::of_target(plan, node), ..node.clone() };
+            let prepared = known[agent].1.prepare(&as_started)?;
             nodes.push(NodeRun::of_plan(node, agent, &prepared)?);
             facts.push(prepared.facts);
         }

@@ -4,7 +4,9 @@
 //! directory, and holds that file while it lives; the folder goes last. So whatever carries a run's number while nobody
 //! holds its file is left over, and the folder leads to the run that can take it.
 //!
-//! Guarantees: nothing of a living run is touched, and no stamp is removed unread unless [`discard`] is told to.
+//! Guarantees: nothing of a living run is touched, and no stamp is removed unread unless [`discard`] is told to. Anyone
+//! may make a folder of such a name: only directories of this user count, reached without a link. Shared memory is
+//! sticky and a run's folder is this user's to write, so nobody else can put a link in their place once looked at.
 //! Deliberately absent: taking stamps, which is the collector's.
 
 use std::collections::BTreeMap;
@@ -252,7 +254,7 @@ pub struct Orphan {
     pub processes: Vec<(u32, String)>,
 }
 
-/// What is left of runs that no longer live.
+/// What is left of this user's runs that no longer live.
 pub fn orphans() -> Vec<Orphan> {
     let mut found: BTreeMap<String, Orphan> = BTreeMap::new();
     let mut living = Vec::new();
@@ -261,6 +263,9 @@ pub fn orphans() -> Vec<Orphan> {
         if lives(&folder, &run) {
             living.push(run);
             continue;
+        }
+        if !is_ours(&folder) {
+            continue; // whatever it holds and whomever it names, it may be made for root to clean
         }
         let orphan = found.entry(run.clone()).or_insert_with(|| Orphan { run, ..Orphan::default() });
         orphan.root = orphan.root.take().or_else(|| root_of(&folder));
@@ -271,7 +276,7 @@ pub fn orphans() -> Vec<Orphan> {
     }
     found.retain(|run, _| !living.contains(run));
     for orphan in found.values_mut() {
-        orphan.processes = processes_of(&orphan.run);
+        orphan.processes = processes_of(&orphan.run, Whose::This);
     }
     for name in namespaces() {
         let Some(short) = name.strip_prefix("tickscope-").and_then(|rest| rest.split('-').next()) else { continue };
@@ -321,7 +326,7 @@ impl Orphan {
     /// Ends and removes what is left, but for shared memory with stamps that nobody has taken.
     pub fn clean(&self) -> Result<(), Error> {
         if self.unread.is_empty() {
-            end_processes(&self.run, &mut |_| {});
+            end_processes(&self.run, Whose::This, &mut |_| {});
             self.folders.iter().for_each(|folder| empty_folder(folder));
         }
         self.namespaces.iter().try_for_each(|name| remove_namespace(name))
@@ -330,10 +335,10 @@ impl Orphan {
 
 /// Removes the folder of a run in which no stamp lies, if nobody holds it by now.
 fn empty_folder(folder: &Path) {
-    if Writing::is_held(&folder.join(".run")).unwrap_or(true) {
+    if !is_ours(folder) || is_held(&folder.join(".run")) {
         return;
     }
-    for node in entries(folder).into_iter().filter(|path| path.is_dir()) {
+    for node in entries(folder).into_iter().filter(|path| is_ours(path)) {
         for path in entries(&node).into_iter().filter(|path| is_unmade_pool(path) || holds_no_stamp(path)) {
             let _ = fs::remove_file(path); // what cannot be removed stays, and so does its folder
         }
@@ -350,7 +355,8 @@ fn empty_folder(folder: &Path) {
 pub(crate) fn end_what_is_left(run: u64) -> Result<Vec<String>, Error> {
     let mut done = Vec::new();
     let mut end = |process: &(u32, String)| done.push(format!("ended process {} ({})", process.0, process.1));
-    end_processes(&format!("{run:016x}"), &mut end);
+    // Whoever they are: a program of this run may have given up root.
+    end_processes(&format!("{run:016x}"), Whose::Any, &mut end);
     for name in namespaces().into_iter().filter(|name| is_dead_probe(name)) {
         remove_namespace(&name)?;
         done.push(format!("removed network namespace {name}"));
@@ -427,7 +433,7 @@ pub(crate) fn lives(folder: &Path, run: &str) -> bool {
     let file = folder.with_extension("").join(".run");
     match file.exists() {
         true => Writing::is_held(&file).unwrap_or(true),
-        false => fs::read_dir(folder).is_err() || !processes_of(run).is_empty(),
+        false => fs::read_dir(folder).is_err() || !processes_of(run, Whose::Any).is_empty(),
     }
 }
 
@@ -447,7 +453,7 @@ fn unread_in(folder: &Path) -> Vec<PathBuf> {
     let nodes = entries(folder).into_iter().filter(|path| !is_own(path));
     let mut unread = Vec::new();
     for node in nodes {
-        match node.is_dir() {
+        match is_ours(&node) {
             true => {
                 let files = entries(&node).into_iter();
                 unread.extend(files.filter(|path| !is_unmade_pool(path) && !holds_no_stamp(path)));
@@ -494,9 +500,17 @@ fn remove_namespace(name: &str) -> Result<(), Error> {
     if gone { Ok(()) } else { Err(wrong(String::from_utf8_lossy(&output.stderr).trim().into())) }
 }
 
+/// Whose processes are meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// This user's.
+    This,
+    Any,
+}
+
 /// Processes that were started to stamp into the folder of that run: number and command. None of this process's
 /// ancestors: a shell may carry the variable, and the user sits at it.
-fn processes_of(run: &str) -> Vec<(u32, String)> {
+fn processes_of(run: &str, whose: Whose) -> Vec<(u32, String)> {
     let wanted = format!("TICKSCOPE_DIR={SHARED_MEMORY}/tickscope-{run}").into_bytes();
     let by_name = format!("{RUN_VARIABLE}={run}").into_bytes();
     let ours = ancestors();
@@ -509,13 +523,20 @@ fn processes_of(run: &str) -> Vec<(u32, String)> {
             let by_place = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || rest == b".cost");
             by_place || variable == by_name
         };
-        if !ours.contains(&pid) && environment.split(|&b| b == 0).any(of_run) {
+        let is_meant = || whose == Whose::Any || owner(&process) == Some(user());
+        if !ours.contains(&pid) && environment.split(|&b| b == 0).any(of_run) && is_meant() {
             let words = fs::read(process.join("cmdline")).unwrap_or_default();
             let words: Vec<_> = words.split(|&b| b == 0).take(3).map(String::from_utf8_lossy).collect();
             found.push((pid, words.join(" ").trim().to_owned()));
         }
     }
     found
+}
+
+/// The user that a process runs for. Whom its files in /proc belong to does not tell: root, for one that may not dump.
+fn owner(process: &Path) -> Option<u32> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())
 }
 
 /// This process and those above it.
@@ -533,10 +554,10 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// Asks the processes of a run to end, waits, and kills those that do not.
-fn end_processes(run: &str, ended: &mut dyn FnMut(&(u32, String))) {
+fn end_processes(run: &str, whose: Whose, ended: &mut dyn FnMut(&(u32, String))) {
     let (mut asked, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     loop {
-        let processes = processes_of(run);
+        let processes = processes_of(run, whose);
         if processes.is_empty() {
             return;
         }
@@ -614,6 +635,86 @@ mod tests {
         fs::remove_file(folder.join("node/pool-1.ticks")).unwrap();
         orphans().iter().find(|orphan| orphan.folders == [folder.clone()]).unwrap().clean().unwrap();
         assert!(!folder.exists());
+    }
+
+    /// A user that is not this one, which is root.
+    const STRANGER: u32 = 65534;
+
+    /// Returns whether a stranger can be played here, and says so where not.
+    #[allow(clippy::print_stdout, reason = "what is left out is said")]
+    fn is_root() -> bool {
+        if user() != 0 {
+            println!("LEFT OUT: what a stranger made needs root");
+        }
+        user() == 0
+    }
+
+    /// A run number that no other test has.
+    fn number(test: u64) -> u64 {
+        0x0bad_0000_0000_0000 | test << 32 | u64::from(std::process::id())
+    }
+
+    fn orphan_of(run: u64) -> Option<Orphan> {
+        orphans().into_iter().find(|orphan| orphan.run == format!("{run:016x}"))
+    }
+
+    #[test]
+    fn a_link_in_shared_memory_leads_no_cleaning_out_of_it() {
+        let victim = std::env::temp_dir().join(format!("tickscope-victim-{}", std::process::id()));
+        let kept = [STORED_FILE, "collector.lock"].map(|name| victim.join(name));
+        fs::create_dir_all(victim.join("empty")).unwrap();
+        kept.iter().for_each(|file| fs::write(file, "of the victim").unwrap());
+        let [linked, own, strange] = [1, 2, 3].map(number);
+        std::os::unix::fs::symlink(&victim, stamps_of(linked)).unwrap();
+        for run in [own, strange] {
+            fs::create_dir(stamps_of(run)).unwrap();
+            std::os::unix::fs::symlink(&victim, stamps_of(run).join("n")).unwrap();
+        }
+        if is_root() {
+            std::os::unix::fs::lchown(stamps_of(linked), Some(STRANGER), None).unwrap();
+            std::os::unix::fs::chown(stamps_of(strange), Some(STRANGER), None).unwrap();
+            assert_eq!(orphan_of(strange), None, "a stranger's folder is no run's");
+        }
+        assert_eq!(orphan_of(linked), None, "a link is no folder");
+        let found = orphan_of(own).unwrap();
+        assert_eq!(found.unread, [stamps_of(own).join("n")], "a link is no stamp directory");
+        for run in [linked, own, strange] {
+            orphan_of(run).into_iter().for_each(|orphan| orphan.clean().unwrap());
+            empty_folder(&stamps_of(run)); // it may have been swapped since it was looked at
+        }
+        let whole = kept.iter().all(|file| file.exists()) && victim.join("empty").exists();
+        fs::remove_file(stamps_of(linked)).unwrap();
+        [stamps_of(own), stamps_of(strange), victim].iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
+        assert!(whole, "root's files were removed through a link");
+    }
+
+    #[test]
+    fn only_processes_of_this_user_are_ended_and_none_for_the_folder_of_a_stranger() {
+        use std::os::unix::process::CommandExt;
+        if !is_root() {
+            return;
+        }
+        let run = number(4);
+        let start = |user| {
+            let mut command = Command::new("sleep");
+            command.arg("600").uid(user).env(RUN_VARIABLE, format!("{run:016x}")).spawn().unwrap()
+        };
+        let (mut own, mut strange) = (start(user()), start(STRANGER));
+        fs::create_dir(stamps_of(run)).unwrap();
+        fs::write(stamps_of(run).join(".run"), "/nowhere").unwrap();
+        std::os::unix::fs::chown(stamps_of(run), Some(STRANGER), None).unwrap();
+        let of_stranger = orphan_of(run);
+        std::os::unix::fs::chown(stamps_of(run), Some(user()), None).unwrap();
+        let found = orphan_of(run);
+        found.iter().for_each(|orphan| orphan.clean().unwrap());
+        let strange_goes_on = strange.try_wait().unwrap().is_none();
+        [&mut own, &mut strange].into_iter().for_each(|process| drop(process.kill()));
+        let (ended, _) = (own.wait().unwrap(), strange.wait().unwrap());
+        let _ = fs::remove_dir_all(stamps_of(run));
+        assert_eq!(of_stranger, None);
+        assert_eq!(found.unwrap().processes, [(own.id(), "sleep 600".to_owned())]);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGTERM));
+        assert!(strange_goes_on, "a process of another user was ended");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct LocalAgent {
     /// What each process that was started and not ended yet does.
     tasks: Vec<(TaskId, NodeName, Task)>,
     started: u32,
+    /// No agent of this session came before it.
+    is_first: bool,
     nodes: BTreeMap<NodeName, LocalNode>,
     /// Goes after the nodes whose links end there.
     _bridge: Option<Namespace>,
@@ -94,6 +96,7 @@ impl LocalAgent {
             prepared: Vec::new(),
             tasks: Vec::new(),
             started: first_task(settings.generation).0,
+            is_first: settings.generation == 1,
             nodes: settings.nodes.iter().zip(homes).map(node).collect(),
             _bridge: bridge,
             host,
@@ -197,6 +200,9 @@ impl LocalAgent {
         let name = &plan.name;
         let Some(node) = self.nodes.get_mut(name) else { return Err(stranger(name)) };
         preflight::expect_stamps(plan)?;
+        if self.is_first {
+            preflight::expect_pool_room(plan)?; // one that takes over finds pools that fill it
+        }
         node.stamps.clone_from(&plan.stamps);
         let anchored = |inject: Inject| inject.anchored(tickscope_counter::read(tickscope_tick::Ordering::Plain));
         node.counter = match counter {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use tickscope_store::{Compared, Overhead, Passes};
+use tickscope_store::{Compared, Overhead, Passes, make_folders};
 use tickscope_tick::NodeName;
 
 use crate::Error;
@@ -146,10 +146,8 @@ struct Scratch {
 impl Scratch {
     fn new(root: &Path) -> Result<Self, Error> {
         let folder = root.join(".overhead");
-        let made = fs::create_dir_all(&folder);
-        made.map_err(|e| {
-            Error::work(format!("cannot make {}: {e}. Name another directory with --out", folder.display()))
-        })?;
+        let made = make_folders(&folder);
+        made.map_err(|e| Error::work(format!("{e}. Name another directory with --out")))?;
         Ok(Self { root: root.into(), folder })
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::fs::File;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -43,9 +43,20 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     Ok(arrangement)
 }
 
-/// Bytes of the smallest pool that a node's programs make: with less room no point is on.
+/// Bytes of the smallest pool that programs of a node here make: with less room no point is on.
 fn least_pool(plan: &Plan) -> u64 {
-    plan.nodes.iter().map(|node| pool_of(plan, node)).min().unwrap_or(0)
+    let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
+    here.map(|node| pool_of(plan, node)).min().unwrap_or(0)
+}
+
+/// Refuses a node whose programs would find no room for a pool where this process runs: all its points would be off.
+pub(crate) fn expect_pool_room(node: &NodePlan) -> Result<(), Error> {
+    if node.command.is_empty() || node.stamps.is_some() {
+        return Ok(()); // whoever made the directory saw to its room
+    }
+    let set = node.environment.get(POOL_BYTES).cloned().or_else(|| env::var(POOL_BYTES).ok());
+    let bytes = set.and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_POOL_BYTES);
+    leftovers::expect_room(bytes).map_err(|e| Error::work(format!("node '{}': {e}", node.name)))
 }
 
 /// Bytes of shared memory that each program of a node makes its pool with.
@@ -344,8 +355,9 @@ fn hold(root: &Path) -> Result<File, Error> {
         Error::input(format!("cannot take {root} as the run's directory: {e}. Name another with --out"))
     };
     loop {
-        fs::create_dir_all(root).map_err(wrong)?;
-        let file = match File::options().write(true).create(true).truncate(false).open(&place) {
+        // Under any umask nobody else may put another run.json there, or begin in its stead.
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(root).map_err(wrong)?;
+        let file = match File::options().write(true).create(true).truncate(false).mode(0o600).open(&place) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue, // removed by a start that failed just now
             file => file.map_err(wrong)?,
         };

@@ -4,6 +4,7 @@
 //! the process ends. So a run without an end time and without a lock was cut off.
 
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -46,7 +47,7 @@ impl Writing {
             Ok(file) => {
                 lock(&file, libc::F_OFD_GETLK, libc::F_WRLCK, WRITERS).map_err(|e| Error::io(place, "look at", e))
             }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             Err(e) => Err(Error::io(place, "open", e)),
         }
     }
@@ -120,10 +121,17 @@ impl Run {
         newest_file(&self.root().join("stamps"))
     }
 
-    /// Where the run stands.
+    /// Where the run stands. For whom its lock is unreadable, an end that was written is the end.
     pub fn state(&self) -> Result<RunState> {
-        let held = Writing::is_held(&self.paths().lock())?;
-        Ok(match (held, self.manifest().ended_unix_ms) {
+        let (lock, end) = (self.paths().lock(), self.manifest().ended_unix_ms);
+        let held = match open_regular(&lock) {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied && end.is_some() => false,
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                return Err(Error::io(&lock, "tell whether the run goes on by", e));
+            }
+            _ => Writing::is_held(&lock)?,
+        };
+        Ok(match (held, end) {
             (true, _) => RunState::GoingOn,
             (false, Some(_)) => RunState::Ended,
             (false, None) => RunState::CutOff,
@@ -149,6 +157,8 @@ const WRITERS: libc::off_t = 0;
 /// The byte that whoever changes `run.json` holds meanwhile.
 const CHANGE: libc::off_t = 1;
 
+/// Opens a lock, which is its owner's alone, though all may read the run: whoever may open it for reading may take a
+/// read lock, which would hold up a change of `run.json` for ever and let a run that has ended go on.
 fn open_lock(place: &Path) -> Result<File> {
     let unusable = |e| Error::io(place, "lock", e);
     let mut options = OpenOptions::new();
@@ -236,6 +246,33 @@ mod tests {
         assert_eq!(run.state().unwrap(), RunState::CutOff);
         run.set_manifest(Manifest { ended_unix_ms: Some(1), ..manifest() }).unwrap();
         assert_eq!(run.state().unwrap(), RunState::Ended);
+    }
+
+    #[test]
+    fn whoever_may_not_open_the_lock_believes_an_end_that_was_written_and_guesses_no_other() {
+        let scratch = Scratch::new();
+        let (mut run, writing) = Run::begin(scratch.path(), Manifest { ended_unix_ms: None, ..manifest() }).unwrap();
+        let mode = |run: &Run| run.paths().lock().metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode(&run), 0o600, "a stranger could hold it");
+        // SAFETY: geteuid has no arguments and cannot fail.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let of_stranger = |run: &Run| {
+            let look = || {
+                // SAFETY: a system call without memory; it changes this thread alone, which ends here.
+                unsafe { libc::setfsuid(65534) };
+                run.state().map_err(|e| e.to_string())
+            };
+            std::thread::scope(|scope| scope.spawn(look).join().unwrap())
+        };
+        if !is_root {
+            return println!("LEFT OUT: what another user finds needs root");
+        }
+        let told = of_stranger(&run).unwrap_err();
+        assert!(told.starts_with("cannot tell whether the run goes on by ") && told.contains("its owner"), "{told}");
+        run.set_manifest(Manifest { ended_unix_ms: Some(1), ..manifest() }).unwrap();
+        assert_eq!((of_stranger(&run), run.state().unwrap()), (Ok(RunState::Ended), RunState::GoingOn));
+        drop(writing);
+        assert_eq!((of_stranger(&run), run.state().unwrap()), (Ok(RunState::Ended), RunState::Ended));
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn stripped(program: &Path) -> Option<PathBuf> {
     let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
     let folder = home.join("tickscope").join("stripped");
-    std::fs::create_dir_all(&folder).ok()?;
+    tickscope_store::make_folders(&folder).ok()?;
     let place = folder.join(format!("{}-{}-{}-{}", found.dev(), found.ino(), found.size(), found.mtime_nsec()));
     if !place.exists() {
         for old in std::fs::read_dir(&folder).ok()?.flatten() {

@@ -23,6 +23,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use tickscope_store::make_folders;
+
 use super::protocol::PIECE_BYTES;
 use super::server::{AgentServer, attend, pass_on};
 use crate::leftovers::own_folder;
@@ -148,7 +150,7 @@ pub fn homes() -> Vec<PathBuf> {
 
 fn make_own(home: &Path, place: &Path) -> std::io::Result<()> {
     if let Some(parent) = home.parent() {
-        fs::create_dir_all(parent)?;
+        make_folders(parent).map_err(std::io::Error::other)?;
     }
     for folder in [home, &home.join("sessions"), place, &place.join("run"), &place.join("files")] {
         own_folder(folder)?;
