@@ -162,7 +162,7 @@ fn a_short_way_through_a_third_node_narrows_the_long_one_and_is_told() {
     assert!(pair["closed_half_width_ticks"].as_u64() < Some(3_000), "{pair}");
 }
 
-/// Between the first and the third nothing is declared, and what follows from the chain is wider than what is asked for.
+/// Between the first and the third nothing is declared, and what follows from the chain is wider than what is asked.
 #[test]
 fn a_larger_rho_than_declared_narrows_no_stage_of_a_pair_that_follows_from_a_chain() {
     let told: Told = |local, asked| matches!((local, asked), (1, 0) | (2, 1)).then_some((40, 0));

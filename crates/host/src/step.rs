@@ -526,11 +526,11 @@ mod tests {
         };
         let found = CounterStep::of(&[uneven(3), uneven(4)]);
         assert_eq!((found.width_ticks, found.evidence), (41 + 22 + 1, Evidence::WidestGap), "{found}");
-        // One reading in twelve repeats: enough that no step was passed over, but for those.
+        // One reading in forty repeats: that a step outlasts a reading shows all the same.
         let repeats = |series: Series| {
             let mut distinct = series;
             distinct.dedup();
-            distinct.chunks(11).flat_map(|some| some.iter().copied().chain(some.last().copied())).collect::<Series>()
+            distinct.chunks(39).flat_map(|some| some.iter().copied().chain(some.last().copied())).collect::<Series>()
         };
         let found = CounterStep::of(&[repeats(uneven(3)), repeats(uneven(4))]);
         assert_eq!((found.width_ticks, found.evidence), (41 + 22 + 1, Evidence::WidestGap), "{found}");
