@@ -145,7 +145,7 @@ fn e2e_traces_are_shown_by_the_thread_that_stamped_a_point() {
     let shown = |by: &str| Ended::of(site::tickscope(&["show", "--by", by]).arg(site.run_directory()));
     for (by, place) in [("channel", "app.begin"), ("channel:app.end", "app.end")] {
         let ended = shown(by);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.code, Some(3), "as the run: {ended:?}");
         assert!(ended.out.starts_with(&format!("channels of {place}\n")), "{ended:?}");
         let expected = by_channel(&run, place);
         println!("{by}: {expected:?}");
