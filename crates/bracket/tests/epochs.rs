@@ -451,6 +451,31 @@ fn of_two_sets_that_are_told_together_no_reading_between_them_is_placed_elsewher
     }
 }
 
+/// Read late in a long bracket, or early in a short one beside one that began before it: which was read first shows in
+/// neither order.
+#[test]
+fn between_sets_told_together_a_reading_that_overlaps_others_reaches_as_far_as_it_may_have_been_taken() {
+    let wide_and_late = [(24_985, 25_900, 26_005), (24_985, 25_900, 26_005)];
+    let short_and_early = [(25_300, 25_900, 25_990), (25_310, 25_320, 25_325)];
+    for (set, back, overlapping) in [(25_500, 25_950, wide_and_late), (25_100, 25_500, short_and_early)] {
+        let jumps = [(set, 12_000), (back, -12_000)];
+        let read = |at: i64| at + jumps.iter().filter(|&&(when, _)| at >= when).map(|&(_, by)| by).sum::<i64>();
+        let mut brackets = jumping(&jumps, 50_000);
+        let bracket = |&(before, at, after): &(i64, i64, i64)| Bracket::new(Some(before), read(at), Some(after));
+        brackets.extend(overlapping.iter().map(bracket));
+        let clock = Epochs::new(&brackets, &[ticks(24_990, 26_010); 2], &exact()).unwrap();
+        assert_eq!(clock.breaks().iter().map(|found| found.declared).collect::<Vec<_>>(), [2]);
+        let mut answered = 0;
+        for at in 0..50_000 {
+            if let Ok(found) = clock.interval(Tick::new(read(at))) {
+                assert!(found.contains(Tick::new(at)), "{at}: read as {}, {found:?}", read(at));
+                answered += 1;
+            }
+        }
+        assert!(answered > 43_000, "{answered} of 50000 are answered");
+    }
+}
+
 #[test]
 fn two_brackets_that_overlap_show_no_break_but_contradict_each_other() {
     let brackets = [Bracket::new(Some(4_000), 4_500, Some(9_000)), Bracket::new(Some(7_990), 8_700, Some(8_010))];

@@ -108,9 +108,28 @@ impl Cut {
         }
         let is_here = |reading: &&Reading| reading.before <= self.last && reading.after >= self.first;
         let here: Vec<Reading> = of_none.iter().filter(is_here).copied().collect();
-        let befores = std::iter::once(self.first).chain(here.iter().map(|reading| reading.before));
-        let afters = here.iter().skip(1).map(|reading| reading.after).chain(std::iter::once(self.last));
-        here.iter().copied().zip(befores.zip(afters)).map(|(reading, (from, to))| (reading, [from, to])).collect()
+        // Two that overlap may have been taken in either order: only what was over before the other began bounds it.
+        let mut over = here.clone();
+        over.sort_unstable_by_key(|reading| reading.after);
+        let later_begin = |begun: &mut i64, reading: &Reading| {
+            *begun = reading.before.max(*begun);
+            Some(*begun)
+        };
+        let earlier_end = |ended: &mut i64, reading: &Reading| {
+            *ended = reading.after.min(*ended);
+            Some(*ended)
+        };
+        let begun: Vec<i64> = over.iter().scan(self.first, later_begin).collect();
+        let ended: Vec<i64> = here.iter().rev().scan(self.last, earlier_end).collect();
+        let from = |reading: &Reading| {
+            let earlier = over.partition_point(|other| other.after < reading.before);
+            earlier.checked_sub(1).map_or(self.first, |last| begun[last])
+        };
+        let to = |reading: &Reading| {
+            let later = here.len() - here.partition_point(|other| other.before <= reading.after);
+            later.checked_sub(1).map_or(self.last, |first| ended[first])
+        };
+        here.iter().map(|reading| (*reading, [from(reading), to(reading)])).collect()
     }
 
     fn with(mut self, other: Self) -> Self {
