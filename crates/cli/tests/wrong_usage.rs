@@ -55,6 +55,7 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         (&["check", "nodir"], &["nodir", "below runs/"]),
         (&["check", "/etc"], &["/etc", "run.json"]),
         (&["finish", "nodir"], &["nodir", "run.json"]),
+        (&["finish", "/etc"], &["/etc", "run.json"]),
         (&["resume", "nodir"], &["nodir", "below runs/"]),
         (&["show", "nodir"], &["nodir", "below runs/"]),
         (&["show", "/etc"], &["/etc", "run.json"]),

@@ -160,8 +160,8 @@ fn nothing_begun(root: &Path) -> Result<Error, Error> {
     let _ = std::fs::remove_dir_all(root.join(".overhead")); // passes of a comparison; mostly there are none
     let place = root.display();
     Ok(match done.is_empty() {
-        // A run that was killed before it wrote anything is no wrong input.
-        true if root.exists() => {
+        // A run that was killed before it wrote anything is no wrong input, as another directory is.
+        true if root.is_dir() && (Paths::of(root).lock().exists() || preflight::expect_empty(root).is_ok()) => {
             Error::work(format!("cannot finish {place}: there is no run.json. Name the directory of a run"))
         }
         true => Error::input(format!("cannot finish {place}: there is no run.json. Name the directory of a run")),

@@ -149,7 +149,7 @@ fn addresses(plan: &Plan, arrangement: Arrangement) -> BTreeMap<NodeName, String
 }
 
 /// A run gets a directory of its own: what is there already is somebody's.
-fn expect_empty(root: &Path) -> Result<(), Error> {
+pub(crate) fn expect_empty(root: &Path) -> Result<(), Error> {
     Run::expect_none(root).map_err(Error::input)?;
     let place = root.display();
     match fs::read_dir(root) {

@@ -181,11 +181,15 @@ fn made_by_collectors(run: &Path) -> Result<Option<Manifest>, Error> {
     if is_undeclared(&manifest) {
         return Ok(Some(manifest));
     }
+    Err(of_others(run))
+}
+
+fn of_others(run: &Path) -> Error {
     let run = quoted(run.display());
-    Err(Error::input(format!(
+    Error::input(format!(
         "expected a run that collectors made, or no run yet, found {run}, which tickscope run made: these stamps would \
          ruin it. Name another directory with --run; what that run left in shared memory, tickscope finish {run} takes"
-    )))
+    ))
 }
 
 fn canonical(directory: &Path) -> PathBuf {
@@ -243,23 +247,29 @@ impl<'a> Part<'a> {
         let known = made_by_collectors(run)?.map_or_else(Vec::new, |manifest| manifest.nodes);
         let described = if known.iter().any(|one| one.name == *node) { None } else { Some(describe(node)?) };
         let directory = canonical(directory);
+        let mut is_of_others = false; // begun since it was looked at
         let opened = Run::amend(run, |before, _| {
             let mut manifest = match (before, &described) {
                 (Some(manifest), _) => manifest,
                 (None, Some(described)) => undeclared(described.clone()),
                 (None, None) => return Err(removed(&place)),
             };
-            if is_undeclared(&manifest) {
-                let is_there = manifest.nodes.iter().any(|one| one.name == *node);
-                manifest.nodes.extend(described.filter(|_| !is_there));
-                manifest.ended_unix_ms = None;
-                // They are of the run as it ended before.
-                Run::forget_digests(run)?;
-                manifest.stamp_directories.insert(node.clone(), directory);
+            is_of_others = !is_undeclared(&manifest);
+            if is_of_others {
+                return Ok(manifest);
             }
+            let is_there = manifest.nodes.iter().any(|one| one.name == *node);
+            manifest.nodes.extend(described.filter(|_| !is_there));
+            manifest.ended_unix_ms = None;
+            // They are of the run as it ended before.
+            Run::forget_digests(run)?;
+            manifest.stamp_directories.insert(node.clone(), directory);
             Ok(manifest)
         })
         .map_err(|error| settings.told(error))?;
+        if is_of_others {
+            return Err(of_others(run));
+        }
         Ok(Self { settings, _writing: opened.write().map_err(|error| settings.told(error))? })
     }
 
