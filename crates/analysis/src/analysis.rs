@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::{Frequency, Label, counted};
-use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
+use tickscope_trace::{Apart, Clocks, Layout, Point, Refusal, StageRow, StageTally};
 
 use crate::acknowledgements::Acknowledgements;
 use crate::assumptions::Assumption;
@@ -18,7 +18,7 @@ use crate::declared_rho::run_rho;
 use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
-use crate::evidence::reading_ticks;
+use crate::evidence::{core_ticks, on_reference, reading_ticks};
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::kept::Kept;
 use crate::passages::PassageSummary;
@@ -140,13 +140,14 @@ impl Inputs {
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
         let (own, of_point, auxiliary_clocks) = own.into_parts(&layout);
-        let widths: Vec<_> = manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(node))).collect();
+        let widths: Vec<_> =
+            manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(manifest, node))).collect();
         let clocks = Clocks::new(&layout, clocks, &of_node)
             .and_then(|clocks| clocks.with_pairs(between))
             .and_then(|clocks| clocks.with_widths(&layout, &widths))
             .and_then(|clocks| clocks.with_own(&layout, own, &of_point))
             .and_then(|clocks| clocks.with_coarse(&layout, &coarse));
-        let clocks = with_cores(run, &layout, clocks.map_err(Error::work)?)?;
+        let clocks = with_cores(manifest, &layout, clocks.map_err(Error::work)?)?;
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.place.to_string()).map(|&(_, clock)| clock);
         let clock_of_point = layout.points().iter().map(clock).collect();
@@ -464,31 +465,22 @@ fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
     Apart { from_ticks: ticks(stage.from), to_ticks: ticks(stage.to) }
 }
 
-/// Adds what the check of the cores leaves open, where the run asked for it.
-fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
-    let manifest = run.manifest();
+/// Notes what the check of the cores leaves open, which the widths of the readings hold already.
+fn with_cores(manifest: &Manifest, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
     if !manifest.cores_proved() {
         return Ok(clocks);
     }
-    let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
-    let bounds = manifest.nodes.iter().map(|node| {
-        let bound = node.counter.sharing.bound_ticks?;
-        Some(on_reference(bound, node.counter.frequency.hertz, reference_hertz))
-    });
-    let ticks = bounds.collect::<Option<Vec<_>>>().and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
-        Error::work(
+    if manifest.nodes.iter().any(|node| node.counter.sharing.bound_ticks.is_none()) {
+        return Err(Error::work(
             "expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor",
-        )
-    })?;
-    // Threads may have migrated between any two stamps: no stage within a node is taken to be on one core.
-    let threads = vec![None; layout.points().len()];
-    clocks.with_core_term(CoreTerm { ticks, threads }).map_err(Error::work)
-}
-
-/// At most as many ticks of the reference as `ticks` of another counter last: a percent is more than rates may be off.
-fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
-    let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
-    u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
+        ));
+    }
+    let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
+    let of_node = manifest.nodes.iter().map(|node| {
+        let ticks = on_reference(core_ticks(manifest, node), node.counter.frequency.hertz, reference_hertz);
+        (node.name.to_string(), ticks)
+    });
+    Ok(clocks.with_cores(layout, &of_node.collect::<Vec<_>>()))
 }
 
 /// The files of traces, joined by this layout.

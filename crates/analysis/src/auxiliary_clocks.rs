@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
-use tickscope_store::{Channel, Event, EventKind, Manifest, Node, Pair, ReadingWidth, Run};
+use tickscope_store::{Channel, Event, EventKind, Manifest, Node, Pair, Run};
 use tickscope_tick::own_points::CLOCK_BRACKET;
 use tickscope_tick::{Clock, Interval, Label, NodeName, Place, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
@@ -19,7 +19,7 @@ use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 use crate::declared_rho::declared_for;
 use crate::domains;
 use crate::error::Error;
-use crate::evidence::UNORDERED;
+use crate::evidence::{UNORDERED, core_ticks, on_reference, reading_ticks};
 use crate::query::Query;
 
 /// Summary of a clock of a node that is not its counter.
@@ -194,12 +194,11 @@ fn coarse(manifest: &Manifest, place: &Place) -> u64 {
 
 /// How far a clock of a node, and its counter, may stand beyond what they read; single ticks where the run does not
 /// say.
-fn widths(node: &Node, clock: Clock) -> ReadingWidths {
-    let ticks = |known: Option<&ReadingWidth>| known.map_or(1, |known| known.width_ticks);
-    ReadingWidths {
-        local_ticks: ticks(node.clocks.get(clock.name())),
-        reference_ticks: ticks(node.counter.reading.as_ref()),
-    }
+fn widths(manifest: &Manifest, node: &Node, clock: Clock) -> ReadingWidths {
+    let width = node.clocks.get(clock.name()).map_or(1, |known| known.width_ticks);
+    // A clock of the kernel is computed from the counter of the core that reads it.
+    let cores = on_reference(core_ticks(manifest, node), node.counter.frequency.hertz, 1_000_000_000);
+    ReadingWidths { local_ticks: width.saturating_add(cores), reference_ticks: reading_ticks(manifest, node) }
 }
 
 fn relate(
@@ -226,7 +225,7 @@ fn relate(
     }
     let breaks = breaks(events, &domain.to_string(), slew)?;
     let model = Model::new(slew, nominal(of_node)?, Tick::new(0));
-    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(of_node, domain.clock), ..model };
+    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(manifest, of_node, domain.clock), ..model };
     let epochs = Epochs::new(&brackets, &breaks, &model).map_err(|e| Error::work(format!("{domain}: {e}")))?;
     let summary = AuxiliaryClockSummary {
         domain,

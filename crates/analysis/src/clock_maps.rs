@@ -143,7 +143,7 @@ pub(crate) fn relate(
         pairs: web.summaries.clone(),
         culprits: web.culprits.iter().map(|(_, finding)| finding.clone()).collect(),
         sent_once,
-        one_counter: evidence.one_counters(&counters, layout)?,
+        one_counter: evidence.one_counters(manifest, &counters, layout)?,
         unrelated: Vec::new(),
         alone: Vec::new(),
         refused,
@@ -347,7 +347,7 @@ pub fn probed_half_width(run: &Run, pair: &Pair) -> Result<Option<u64>, Error> {
     let of = |label: &Label| manifest.nodes.iter().find(|node| node.domain() == *label);
     let (Some(reference), Some(node)) = (of(&pair.reference), of(&pair.domain)) else { return Ok(None) };
     let nominal = Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
-    let [local_ticks, reference_ticks] = [node, reference].map(reading_ticks);
+    let [local_ticks, reference_ticks] = [node, reference].map(|node| reading_ticks(manifest, node));
     let evidence = Evidence::of_probes(&run.brackets(pair)?.found, ReadingWidths { local_ticks, reference_ticks })?;
     if evidence.brackets.is_empty() {
         return Ok(None);

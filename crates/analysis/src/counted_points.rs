@@ -122,7 +122,7 @@ pub fn counted_points(run: &Run) -> Result<CountedPoints, Error> {
             counted.switches = events.found.iter().filter(of_place).map(|event| (event.tick, event.until)).collect();
             let untold = untold(node.name.as_str(), &events.found);
             counted.is_whole = counts.refused.is_empty() && untold.is_none();
-            counted.width_ticks = i128::from(reading_ticks(node));
+            counted.width_ticks = i128::from(reading_ticks(run.manifest(), node));
             let mut notes = Vec::new();
             if let Some(place) = &place {
                 notes = policy_notes(place, &channels.found, &events.found);

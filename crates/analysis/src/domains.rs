@@ -12,6 +12,7 @@ use tickscope_tick::{Clock, Domain, Place};
 
 use crate::assumptions::Assumption;
 use crate::error::Error;
+use crate::evidence::core_ticks;
 
 /// Refuses channels of `places` (node, point) whose stamps are of another boot than their node, or of two epochs.
 pub(crate) fn expect_one_domain_each<'a>(
@@ -47,13 +48,15 @@ pub(crate) fn expect_one_domain_each<'a>(
 /// The assumption that two nodes read one counter, once all evidence between them was held against it:
 /// `brackets`, of `checked` exchanges and messages.
 pub(crate) fn one_counter<'a>(
+    manifest: &Manifest,
     pair: &Pair,
     nodes: [&Node; 2],
     brackets: impl Iterator<Item = &'a Bracket>,
     checked: usize,
 ) -> Result<Assumption, Error> {
-    // Two cores of one host may differ by as much as their check leaves open.
-    let apart = nodes.iter().filter_map(|node| node.counter.sharing.bound_ticks).max().unwrap_or(0);
+    // Two cores of one host may differ by as much as their check leaves open; the brackets may hold that already.
+    let left_open = |node: &&Node| node.counter.sharing.bound_ticks.filter(|_| core_ticks(manifest, node) == 0);
+    let apart = nodes.iter().filter_map(left_open).max().unwrap_or(0);
     let (mut contradicting, mut worst) = (0u64, None);
     for bracket in brackets {
         let by = outside(bracket).saturating_sub(apart);

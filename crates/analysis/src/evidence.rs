@@ -92,7 +92,12 @@ impl AllEvidence {
     }
 
     /// That nodes read one counter, held against all evidence between them: of those that the layout or evidence names.
-    pub(crate) fn one_counters(&self, counters: &Counters, layout: &Layout) -> Result<Vec<Assumption>, Error> {
+    pub(crate) fn one_counters(
+        &self,
+        manifest: &Manifest,
+        counters: &Counters,
+        layout: &Layout,
+    ) -> Result<Vec<Assumption>, Error> {
         let mut all = Vec::new();
         let in_use = |node: &Node| {
             let in_layout = layout.points().iter().any(|point| point.place.node == node.name);
@@ -106,7 +111,7 @@ impl AllEvidence {
             let pair = Pair { reference: first.domain(), domain: node.domain() };
             let brackets = sources.iter().flat_map(|source| source.brackets.iter());
             let pieces = sources.iter().map(|source| source.pieces).sum();
-            let checked = domains::one_counter(&pair, [first, node], brackets, pieces)?;
+            let checked = domains::one_counter(manifest, &pair, [first, node], brackets, pieces)?;
             all.extend((other == 0 || pieces > 0).then_some(checked));
         }
         Ok(all)
@@ -141,9 +146,10 @@ impl Reading<'_> {
 
     /// The exchanges that the second of two nodes asked.
     fn probes(&mut self, [domain, against]: [&Node; 2]) -> Result<Evidence, Error> {
+        let manifest = self.run.manifest();
         let listing = self.run.brackets(&Pair { reference: against.domain(), domain: domain.domain() })?;
         self.refused.extend(listing.refused);
-        let [local_ticks, reference_ticks] = [domain, against].map(reading_ticks);
+        let [local_ticks, reference_ticks] = [domain, against].map(|node| reading_ticks(manifest, node));
         Evidence::of_probes(&listing.found, ReadingWidths { local_ticks, reference_ticks })
     }
 }
@@ -304,14 +310,31 @@ impl Evidence {
 }
 
 /// How far a node's counter may stand beyond what it reads, in its ticks; a single one where the run does not say.
-pub(crate) fn reading_ticks(node: &Node) -> u64 {
-    node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks)
+///
+/// Where the run proves its cores, the node's counter is the one that is ahead at every moment: a reading on another
+/// core is behind it by up to what their check leaves open.
+pub(crate) fn reading_ticks(manifest: &Manifest, node: &Node) -> u64 {
+    let width = node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks);
+    width.saturating_add(core_ticks(manifest, node))
+}
+
+/// What the check of a node's cores leaves open, in its ticks, where the run adds it to its figures; else 0. Of nodes of
+/// one boot, which may have checked other cores of it, the largest.
+pub(crate) fn core_ticks(manifest: &Manifest, node: &Node) -> u64 {
+    let of_host = manifest.nodes.iter().filter(|other| other.boot == node.boot && manifest.cores_proved());
+    of_host.filter_map(|other| other.counter.sharing.bound_ticks).max().unwrap_or(0)
+}
+
+/// At most as many ticks of the reference as `ticks` of another counter last: a percent is more than rates may be off.
+pub(crate) fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
+    let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
+    u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
 }
 
 /// The same by the node's name, for sums.
 pub(crate) fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
     let known = manifest.nodes.iter().find(|known| known.name.as_str() == node);
-    let ticks = known.map_or(1, reading_ticks);
+    let ticks = known.map_or(1, |node| reading_ticks(manifest, node));
     i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
         Error::work(format!(
             "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. \

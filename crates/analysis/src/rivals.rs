@@ -134,7 +134,7 @@ pub(crate) fn compare(
         let Some(node) = manifest.nodes.iter().find(|node| node.name == **name) else { continue };
         let Some(Clock::Related(map)) = clocks.get(*clock) else { continue };
         let samples = samples_of(node)?;
-        let comparing = Comparing { nodes: [node, reference], map, truth: truth.as_ref() };
+        let comparing = Comparing { manifest, nodes: [node, reference], map, truth: truth.as_ref() };
         let all = exchanges(&run.brackets(&pair_of([node, reference]))?.found); // what was refused is told elsewhere
         found.extend(comparing.all(&all, Bursts::of(&all), samples, &of_reference));
     }
@@ -144,7 +144,7 @@ pub(crate) fn compare(
     };
     for CounterPair { local, reference, clock_map } in between.iter().take(MOST_PAIRS) {
         let (Some(node), Some(reference)) = (named(*local), named(*reference)) else { continue };
-        let comparing = Comparing { nodes: [node, reference], map: clock_map, truth: truth.as_ref() };
+        let comparing = Comparing { manifest, nodes: [node, reference], map: clock_map, truth: truth.as_ref() };
         let (all, bursts) = asked_by_either(run, [node, reference])?;
         found.extend(comparing.all(&all, bursts, Vec::new(), &[]));
     }
@@ -169,6 +169,7 @@ fn asked_by_either(run: &Run, [node, reference]: [&Node; 2]) -> Result<(Vec<Exch
 
 /// One node, and what it takes to compare.
 struct Comparing<'a> {
+    manifest: &'a Manifest,
     /// The node and the reference.
     nodes: [&'a Node; 2],
     map: &'a ClockMap,
@@ -241,7 +242,8 @@ impl Comparing<'_> {
 
     fn round_trips(&self, bursts: &Bursts) -> [RoundTrips; 2] {
         let [node, reference] = self.nodes.map(Node::domain);
-        let [asked, returned] = bursts.on_the_way(&self.map.cone(), self.nodes.map(|node| reading_ticks(node).into()));
+        let [asked, returned] =
+            bursts.on_the_way(&self.map.cone(), self.nodes.map(|node| reading_ticks(self.manifest, node).into()));
         let told = |from: &Label, to: &Label, ticks: [Option<i128>; 3]| RoundTrips {
             from: from.clone(),
             to: to.clone(),
@@ -261,7 +263,7 @@ impl Comparing<'_> {
 
     /// How far readings leave the continuous counters open: the node's in ticks of the reference, and the reference's.
     fn reading_widths(&self) -> [i128; 2] {
-        let [local, reference] = self.nodes.map(|node| i128::from(reading_ticks(node)));
+        let [local, reference] = self.nodes.map(|node| i128::from(reading_ticks(self.manifest, node)));
         [up(self.map.cone().fastest() * local), reference]
     }
 
@@ -442,7 +444,7 @@ impl TwoPoint {
 
     /// The node's frequency, Hz, if the reference's is what it declares.
     fn hertz(&self, comparing: &Comparing<'_>) -> Option<[i64; 2]> {
-        let widths = comparing.nodes.map(|node| i128::from(reading_ticks(node)));
+        let widths = comparing.nodes.map(|node| i128::from(reading_ticks(comparing.manifest, node)));
         self.rate_at(comparing.hertz()[1].into(), widths)
     }
 
@@ -509,7 +511,7 @@ impl NodeRivals {
         let found = |name: &NodeName| manifest.nodes.iter().find(|node| node.name == *name);
         let (Some(start), Some(turn)) = (found(start), found(turn)) else { return };
         let by_domain = usize::from(turn.domain() == self.domain);
-        let returning = Returning { nodes: [start, turn], truth: Truth::of(manifest) };
+        let returning = Returning { manifest, nodes: [start, turn], truth: Truth::of(manifest) };
         let sample = |trip: Trip| Sample { at_ns: self.since(trip[by_domain]), ..returning.sample(trip) };
         let samples: Vec<Sample> = trips.longest().map(sample).collect();
         if !samples.is_empty() {
@@ -562,6 +564,7 @@ impl NodeRivals {
 
 /// Return trips between two nodes: where they start, and where they turn.
 struct Returning<'a> {
+    manifest: &'a Manifest,
     nodes: [&'a Node; 2],
     truth: Option<Truth>,
 }
@@ -570,7 +573,7 @@ impl Returning<'_> {
     /// What happened at the other node happened between the two stamps of this one: the middle, half the trip either
     /// way.
     fn sample(&self, [start, turn, end]: Trip) -> Sample {
-        let [from, to] = self.nodes.map(|node| i128::from(reading_ticks(node)));
+        let [from, to] = self.nodes.map(|node| i128::from(reading_ticks(self.manifest, node)));
         let hertz = self.nodes[0].counter.frequency.hertz.max(1);
         let (start, end) = (i128::from(start), i128::from(end));
         let read = |truth: &Truth| truth.read_by(self.nodes[0].name.as_str(), self.nodes[1].name.as_str(), turn);
@@ -736,7 +739,7 @@ mod tests {
             let boot = manifest.nodes[0].boot;
             manifest.nodes.iter_mut().for_each(|node| node.boot = boot);
             let nodes = [&manifest.nodes[0], &manifest.nodes[1]];
-            let returning = Returning { nodes, truth: Truth::of(&manifest) };
+            let returning = Returning { manifest: &manifest, nodes, truth: Truth::of(&manifest) };
             let (turn, end) = (start + ways[0], start + ways[0] + ways[1]);
             let sample = returning.sample([start, turn, end]);
             let hertz = nodes[0].counter.frequency.hertz;

@@ -5,7 +5,7 @@ mod site;
 use serde_json::Value;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Analysis, Query, RunJson, analyse, analyse_counts, assumptions, spans};
-use tickscope_store::{BracketColumns, BracketSource, Node, Pair, Point, Run, join_run};
+use tickscope_store::{Assumption, BracketColumns, BracketSource, Node, Pair, Point, Run, join_run};
 use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName};
 
 const NAMES: [&str; 5] = ["client", "server", "third", "fourth", "fifth"];
@@ -187,6 +187,27 @@ fn a_larger_rho_than_declared_narrows_no_stage_of_a_pair_that_follows_from_a_cha
     let (as_declared, larger) = (widths(None), widths(Some("12.6")));
     assert!(as_declared.iter().zip(&larger).all(|(declared, larger)| declared <= larger));
     assert!(as_declared.iter().any(|&width| width < i64::MAX));
+}
+
+/// Cores 300 ticks apart: the server was probed on one that is behind by one of the client's that is ahead, the third
+/// on one that is ahead by the client's other one; both stamp on their others. No two nodes are further off than their
+/// own cores and the client's.
+#[test]
+fn proved_cores_bound_a_stage_between_nodes_that_a_third_relates_by_cores_of_its_own() {
+    let site = Site::new();
+    let mut run = run(&site, 3, |local, asked| match (local, asked) {
+        (1, 0) => Some((20, -600)),
+        (2, 0) => Some((20, 300)),
+        _ => None,
+    });
+    let mut manifest = run.manifest().clone();
+    manifest.nodes.iter_mut().for_each(|node| node.counter.sharing.bound_ticks = Some(300));
+    manifest.assumptions.push(Assumption::cores_proved());
+    run.set_manifest(manifest).unwrap();
+    let [to_server, between, back] = widest(&run, 3).try_into().unwrap();
+    assert!((600..650).contains(&to_server.unwrap()) && (600..650).contains(&back.unwrap()), "{to_server:?} {back:?}");
+    assert!((900..970).contains(&between.unwrap()), "{between:?}");
+    assert!(analyse(&run, &query(), false).unwrap().finding(&[]).is_none());
 }
 
 #[test]

@@ -296,8 +296,7 @@ impl StageTally {
         let Some(stage) = layout.stages().get(stage) else { return cap };
         let from = clocks.drifted(stage.from, apart.from_ticks, self.from.own);
         let to = clocks.drifted(stage.to, apart.to_ticks, self.to.own);
-        let cores = clocks.core_ticks(stage).saturating_mul(2);
-        from.saturating_add(to).saturating_add(cores).min(cap)
+        from.saturating_add(to).min(cap)
     }
 
     /// The same for any two traces of the run.

@@ -57,7 +57,8 @@ pub struct Clocks {
     chains: Vec<Chain>,
     /// By point: how far its node's counter may stand beyond what it reads, in its own ticks.
     widths: Vec<i64>,
-    core: CoreTerm,
+    /// By point: by how much its node's cores may differ, in ticks of the reference; part of the width. Empty: none.
+    cores: Vec<u64>,
 }
 
 /// A clock map that takes ticks of one counter to ticks of another, by their indices.
@@ -78,18 +79,6 @@ struct Chain {
     counter: usize,
     /// By how much its stamps may be off what their auxiliary clock read, either way, in ticks of that clock.
     coarse: i64,
-}
-
-/// How far two cores' readings of one shared counter may differ: added where a stage's stamps came from different
-/// threads of one domain, and twice where they came from two domains. 0 assumes that the kernel synchronised them.
-///
-/// It stands for cores by threads: a thread that migrates within the run must be given as `None`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct CoreTerm {
-    /// Ticks of the reference, either way.
-    pub ticks: u64,
-    /// By point: the one thread that stamped there; `None`: several did, or it is not known.
-    pub threads: Vec<Option<i64>>,
 }
 
 /// Why a stage has no duration, though both stamps are there.
@@ -146,7 +135,7 @@ impl Clocks {
         };
         let chains = layout.points().iter().map(|point| chain(point.place.node.as_str())).collect::<Result<_, _>>()?;
         let widths = vec![SINGLE_TICK; layout.points().len()];
-        Ok(Self { counters, pairs: Vec::new(), own: Vec::new(), chains, widths, core: CoreTerm::default() })
+        Ok(Self { counters, pairs: Vec::new(), own: Vec::new(), chains, widths, cores: Vec::new() })
     }
 
     /// Sets what relates two counters directly, neither of which is the reference.
@@ -224,25 +213,20 @@ impl Clocks {
         Ok(Self { chains, ..self })
     }
 
-    /// Widens stages between cores by `core`, for hosts whose cores are not trusted to agree; one thread a point.
-    pub fn with_core_term(self, core: CoreTerm) -> Result<Self, Error> {
-        if core.threads.len() == self.chains.len() {
-            return Ok(Self { core, ..self });
-        }
-        let found = format!("{} threads for {} points", core.threads.len(), self.chains.len());
-        Err(Error::new("one thread a point", found, "give every point's thread, or none where it is not known"))
+    /// Notes by how much the cores of each node may differ, in ticks of the reference, where the widths of its readings
+    /// hold that ([`Clocks::with_widths`]).
+    pub fn with_cores(self, layout: &Layout, of_node: &[(String, u64)]) -> Self {
+        let ticks = |node: &str| of_node.iter().find(|(name, _)| name == node).map_or(0, |&(_, ticks)| ticks);
+        let cores = layout.points().iter().map(|point| ticks(point.place.node.as_str())).collect();
+        Self { cores, ..self }
     }
 
-    /// Ticks that `stage` is widened by on either side because its stamps, and the evidence between its counters, came
-    /// from different cores: once on one counter, once for each of two.
+    /// Ticks that `stage` is wider by on either side because its stamps may have come from different cores: of the one
+    /// counter that they share, or of both. What the cores of other nodes add, through which the two are related, is
+    /// not among them.
     pub fn core_ticks(&self, stage: &Stage) -> u64 {
-        let thread = |point: usize| self.core.threads.get(point).copied().flatten();
-        let one_thread = thread(stage.from).is_some() && thread(stage.from) == thread(stage.to);
-        match self.share_a_counter(stage) {
-            true if one_thread => 0,
-            true => self.core.ticks,
-            false => self.core.ticks.saturating_mul(2),
-        }
+        let [from, to] = [stage.from, stage.to].map(|point| self.cores.get(point).copied().unwrap_or(0));
+        if self.share_a_counter(stage) { from.max(to) } else { from.saturating_add(to) }
     }
 
     /// Returns whether the first stamp may have been taken before the second, or when it was: readings of one counter
@@ -251,12 +235,11 @@ impl Clocks {
         let (from, to) = (first.point, second.point);
         let stage = Stage { name: String::new(), from, to, role: StageRole::Extra };
         let counters = self.own(from).is_none() && self.own(to).is_none();
-        if counters && self.core.ticks == 0 && self.share_a_counter(&stage) {
+        if counters && self.core_ticks(&stage) == 0 && self.share_a_counter(&stage) {
             return first.tick <= second.tick;
         }
         let (Ok(earlier), Ok(later)) = (self.place(from, first.tick), self.place(to, second.tick)) else { return true };
-        self.bounds(&stage, earlier, later)
-            .is_none_or(|apart| i128::from(apart.hi().get()) + i128::from(self.core_ticks(&stage)) >= 0)
+        self.bounds(&stage, earlier, later).is_none_or(|apart| apart.hi().get() >= 0)
     }
 
     /// How far a stamp is behind another in ticks of the reference: as estimated, at least, at most; `None` where
@@ -459,8 +442,7 @@ impl Clocks {
         if !bounds.contains(Span::new(estimate)) {
             return None;
         }
-        let core = self.core_ticks(stage);
-        Some([estimate, bounds.lo().get().checked_sub_unsigned(core)?, bounds.hi().get().checked_add_unsigned(core)?])
+        Some([estimate, bounds.lo().get(), bounds.hi().get()])
     }
 }
 

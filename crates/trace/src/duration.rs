@@ -13,8 +13,8 @@
 //! How far two stamps are apart on a counter, whatever clocks they were read from: exactly, where both are its ticks;
 //! by the slopes of another clock, where both were read from that; else every distance between the two intervals on it.
 //!
-//! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless a [`crate::CoreTerm`]
-//! says how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval
+//! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless the width of its
+//! readings holds how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval
 //! exists, or the two stamps are not known to be of one passage of their id, the duration is missing and is counted as
 //! refused, with both stamps ([`crate::StageTally`]).
 

@@ -28,7 +28,7 @@ mod traces;
 pub use bounds::{
     Apart, Common, QuantileBounds, RefusedBy, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally,
 };
-pub use clocks::{Clock, Clocks, CoreTerm, CounterPair, Refusal};
+pub use clocks::{Clock, Clocks, CounterPair, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use infer::Sighting;

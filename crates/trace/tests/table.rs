@@ -3,7 +3,7 @@
 use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Refusal,
+    Answer, Clock, Clocks, Column, Common, Durations, Layout, LayoutText, Quantile, QuantileBounds, Refusal,
     SUSPICIONS_KEPT, Share, Sign, StageRole, StageRow, StageTally, StageValues, Sums, Suspicion, Traces, largest_share,
     slowest, tally,
 };
@@ -143,22 +143,21 @@ fn a_stage_between_single_stamps_counts_once_an_id_whatever_passes_often() {
     assert_eq!(durations.stages()[2].estimate, column(&[Some(5), Some(8)]));
 }
 
+/// By what the widths hold, which of both points of a stage between two counters count.
 #[test]
-fn stamps_of_different_cores_widen_by_the_core_term_once_for_each_counter() {
-    let layout = layout(&["a.x", "a.y", "a.z", "b.w"], &[], &[]);
-    let traces = traces(&[&[Some(10)], &[Some(30)], &[Some(60)], &[Some(90)]]);
-    let threads = vec![Some(1), Some(1), None, Some(3)];
-    let clocks = clocks(&layout, 0).with_core_term(CoreTerm { ticks: 7, threads }).unwrap();
+fn stages_name_what_their_cores_leave_open_once_for_each_counter() {
+    let layout = layout(&["a.x", "a.y", "b.w"], &[], &[]);
+    let traces = traces(&[&[Some(10)], &[Some(30)], &[Some(90)]]);
+    let cores = [("a".into(), 7), ("b".into(), 5)];
+    let widths = [("a".into(), 8), ("b".into(), 6)];
+    let clocks = clocks(&layout, 0).with_widths(&layout, &widths).unwrap().with_cores(&layout, &cores);
     let (durations, _, rows) = measured(&layout, &clocks, &traces);
     let bounds: Vec<_> = durations.stages().iter().map(|stage| (stage.lo.get(0), stage.hi.get(0))).collect();
-    let expected = [(19, 21), (22, 38), (15, 45), (65, 95)].map(|(lo, hi)| (Some(lo), Some(hi)));
-    assert_eq!(bounds, expected);
+    assert_eq!(bounds[..2], [(12, 28), (52, 66)].map(|(lo, hi)| (Some(lo), Some(hi))));
     assert_eq!(
-        rows.iter().map(|row| (row.core_ticks, row.relative_ticks)).collect::<Vec<_>>()[1..3],
-        [(7, 16), (14, 30)]
+        rows.iter().map(|row| (row.core_ticks, row.relative_ticks)).collect::<Vec<_>>()[..2],
+        [(7, 16), (12, 14)]
     );
-    let refused = clocks.with_core_term(CoreTerm { ticks: 1, threads: vec![None] }).unwrap_err().to_string();
-    assert!(refused.contains("1 threads for 4 points"), "{refused}");
 }
 
 #[test]
