@@ -439,9 +439,14 @@ impl Analysis {
     pub fn standing(&self, events: &[Event]) -> Result<(), Error> {
         match self.finding(events) {
             Some(finding) => Err(Error::finding(finding)),
-            None => self.lack().map_or(Ok(()), |lack| Err(Error::work(lack))),
+            None => self.lack().or_else(|| unknown_loss(events)).map_or(Ok(()), |lack| Err(Error::work(lack))),
         }
     }
+}
+
+/// Why nobody knows how many stamps a run lost.
+pub fn unknown_loss(events: &[Event]) -> Option<String> {
+    events.iter().find(|event| event.what == EventKind::MemoryLost).map(|event| event.text.clone())
 }
 
 /// Finding of old runs, whose traces do not tell passages apart.

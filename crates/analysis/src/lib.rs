@@ -51,7 +51,7 @@ mod unused_rules;
 mod values;
 
 pub use acknowledgements::Acknowledged;
-pub use analysis::{Analysis, analyse, analyse_counts, analyse_with_figures};
+pub use analysis::{Analysis, analyse, analyse_counts, analyse_with_figures, unknown_loss};
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};

@@ -278,6 +278,8 @@ fn e2e_an_agent_that_nobody_comes_back_to_ends_its_node_at_its_deadline_and_keep
 /// A machine that can be started anew: a prefix under which the kernel names the boot that stands in a file.
 struct Machine {
     boot: PathBuf,
+    /// While it is there nobody is let in.
+    down: PathBuf,
 }
 
 impl Machine {
@@ -285,14 +287,19 @@ impl Machine {
     fn of(scene: &mut Scene, name: &str, node: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let (boot, program) = (scene.site.path("boot_id"), scene.site.path("machine"));
+        let down = scene.site.path("down");
         let within = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
-        let text = format!("#!/bin/sh\nexec unshare -m sh -c '{within}' {} \"$@\"\n", boot.display());
+        let text = format!(
+            "#!/bin/sh\n[ ! -e {} ] || exit 255\nexec unshare -m sh -c '{within}' {} \"$@\"\n",
+            down.display(),
+            boot.display()
+        );
         fs::write(&program, text).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let plain = format!("connect = [\"env\", \"MARK={name}-{node}\"]");
         assert!(scene.text.contains(&plain));
         scene.text = scene.text.replace(&plain, &format!("connect = [\"{}\"]", program.display()));
-        let machine = Self { boot };
+        let machine = Self { boot, down };
         machine.begin_boot(1);
         machine
     }
@@ -301,14 +308,20 @@ impl Machine {
         fs::write(&self.boot, format!("{number:08x}-0000-4000-8000-000000000000\n")).unwrap();
     }
 
-    /// Ends all that lives there, and takes what it had in memory.
     fn start_anew(&self, scene: &Scene, session: &str) {
         self.begin_boot(2);
+        self.lose_memory(scene, session);
+    }
+
+    /// Ends all that lives there, and takes what it had in memory, as when a container is started anew.
+    fn lose_memory(&self, scene: &Scene, session: &str) {
+        fs::write(&self.down, "").unwrap();
         scene.parts("daemon", &[session.to_owned()]).into_iter().for_each(kill);
         let folder = format!("/dev/shm/tickscope-{session}");
         let is_there = |line: &str| line.contains(session) && !line.contains(" attach ");
         within("the end of what was killed", || processes(is_there).is_empty().then_some(()));
         let _ = fs::remove_dir_all(folder);
+        fs::remove_file(&self.down).unwrap();
     }
 }
 
@@ -357,6 +370,39 @@ fn e2e_a_machine_that_is_started_anew_is_lost_to_its_run_and_nothing_of_its_othe
         }
         let others: Vec<String> = sessions.into_iter().filter(|session| *session != of_c).collect();
         scene.expect_nothing_left(&others);
+    }
+}
+
+#[test]
+fn e2e_a_container_that_is_started_anew_loses_stamps_and_the_run_says_that_it_does_not_know_how_many() {
+    if tickscope_experiment::may_make_namespaces().is_err() {
+        return println!("not tried: boots are named in mount namespaces, which need root");
+    }
+    for is_killed in [false, true] {
+        let name = format!("container-{is_killed}");
+        let mut scene = Scene::new(&name, STAMPS, "");
+        let machine = Machine::of(&mut scene, &name, "c");
+        let mut run = scene.start();
+        scene.until_all_stamp(&mut run);
+        let of_c = scene.site.opened().manifest().sessions.clone();
+        let of_c = of_c.into_iter().find(|(node, _)| node.as_str() == "c").unwrap().1;
+        within("stored rows of c", || (scene.rows("c") > 0).then_some(()));
+        if is_killed {
+            run.kill().unwrap();
+        }
+        machine.lose_memory(&scene, &of_c);
+        if is_killed {
+            run.wait().unwrap();
+            scene.until_nobody_writes();
+            scene.command(&["finish"]).said(1, &["is not known"]);
+        } else {
+            assert_eq!(code_of(run).0, Some(1));
+        }
+        let told = scene.site.events("memory-lost");
+        assert!(!told.is_empty() && told.iter().all(|event| event.node == "c"), "{told:?}");
+        let shown = scene.command(&["show"]);
+        shown.said(1, &["is not known"]);
+        assert!(shown.out.contains("lost: unknown beyond"), "{shown:?}");
     }
 }
 

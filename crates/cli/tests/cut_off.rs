@@ -221,6 +221,27 @@ fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first(
     assert!(again.code == Some(0) && again.out.contains("nothing to do"), "{again:?}");
 }
 
+#[test]
+fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_was_lost() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("memory-gone", &stamper, 100_000_000);
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let root = scene.site.run_directory();
+    let places = Paths::of(&root);
+    let is_written = |node: &str| read_channels(&places.channels(node)).is_ok_and(|channels| !channels.is_empty());
+    within("channels of both nodes", || (is_written("a") && is_written("b")).then_some(()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    scene.until_nobody_writes();
+    for folder in scene.folders() {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+    scene.finish().said(1, &["is not known"]);
+    assert!(!scene.site.events("memory-lost").is_empty());
+    scene.site.show(&[]).said(1, &["is not known"]);
+}
+
 fn copy(from: &Path, to: &Path) {
     assert!(std::process::Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tickscope_store::{
     Cost, EncodingChoice, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file,
-    read_events, utc,
+    read_channels, read_events, utc,
 };
 use tickscope_tick::{NodeName, counted, own_points};
 
@@ -50,7 +50,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Kinds of events that a run's end notes: written again they take the place of the old ones.
-const OF_THE_END: [EventKind; 15] = [
+const OF_THE_END: [EventKind; 16] = [
+    EventKind::MemoryLost,
     EventKind::FinishFailed,
     EventKind::StampsLeft,
     EventKind::CutOff,
@@ -410,8 +411,25 @@ impl Ending {
         left.into_iter().next()
     }
 
+    /// Tells of programs whose stamp directory is gone though they had not ended when it was looked at last.
+    fn tell_lost_memory(&mut self, node: &NodeName) -> Result<(), Error> {
+        let place = self.run().paths().channels(node.as_str());
+        let channels = if place.exists() { read_channels(&place)? } else { Vec::new() };
+        let open = channels.iter().filter(|channel| channel.is_in_memory()).count();
+        if open > 0 {
+            let text = format!(
+                "the stamp directory of {node} is gone, and nobody had emptied it: what its {} stamped since the last \
+                 look is in no count, so how many stamps were lost is not known",
+                counted(open as u64, "channel")
+            );
+            self.record.note(node.as_str(), EventKind::MemoryLost, None, text);
+        }
+        Ok(())
+    }
+
     fn take(&mut self, node: &NodeName, directory: &Path) -> Result<Vec<Left>, Error> {
         if !directory.is_dir() {
+            self.tell_lost_memory(node)?;
             return Ok(Vec::new());
         }
         let run = self.run().root().to_path_buf();

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use tickscope_analysis::{Acknowledged, Analysis, Assumption, NodeRivals, PairSummary, Stream, StreamEnd, cost};
-use tickscope_store::{Channel, Event, Policy};
+use tickscope_store::{Channel, Event, EventKind, Policy};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::{StageRole, StageRow};
 
@@ -188,6 +188,13 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let all = stored + removed + dropped + overwritten + refused + uncommitted + uncounted;
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "unknown: the run has no counts of stamps".into(),
+        _ if shown.events.iter().any(|event| event.what == EventKind::MemoryLost) => {
+            let known = lost.iter().map(|lost| format!("; {lost}")).collect::<String>();
+            format!(
+                "unknown beyond {} that programs counted: memory is gone (see events){known}",
+                counted(all, "stamp")
+            )
+        }
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
         (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),
     };

@@ -119,6 +119,11 @@ impl Channel {
         self.policy == Self::LOG_POLICY || Policy::from_name(&self.policy).is_some_and(Policy::keeps_all)
     }
 
+    /// Returns whether it had not ended when its memory was looked at last, so that the memory must be there still.
+    pub fn is_in_memory(&self) -> bool {
+        self.state == ChannelState::Open
+    }
+
     /// Stamps that were stored, whether or not the run's window removed them since.
     pub fn ever_stored(&self) -> i64 {
         self.stored.saturating_add(self.removed.unwrap_or(0))

@@ -89,6 +89,8 @@ words! {
         DiskFull = "disk-full",
         /// Stamps that were stored before are no longer in the run; value: how many.
         PartsMissing = "parts-missing",
+        /// Shared memory that programs had stamps in is gone, and nobody had emptied it.
+        MemoryLost = "memory-lost",
         /// Stamps of blocks that programs still held lie in the run that was collected before; value: how many.
         StoredElsewhere = "stored-elsewhere",
         /// A program was killed while it overwrote its oldest stamps: what went last is in no count.
@@ -161,7 +163,7 @@ impl EventKind {
     }
 
     /// Kinds after which nobody knows how many stamps of the node there are, nor which.
-    pub const UNTOLD: [Self; 9] = [
+    pub const UNTOLD: [Self; 10] = [
         Self::StampsWithoutChannel,
         Self::StampsAfterClose,
         Self::ChannelsRefused,
@@ -169,6 +171,7 @@ impl EventKind {
         Self::PoolLeftAlone,
         Self::BlockLeftAlone,
         Self::PartsMissing,
+        Self::MemoryLost,
         Self::StoredElsewhere,
         Self::OverwritingCutOff,
     ];

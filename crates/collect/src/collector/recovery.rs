@@ -2,6 +2,7 @@
 //!
 //! Each event's file is named after its cause, so that writing it again after a kill replaces it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use tickscope_stamp::directory;
 
 use super::{Collector, Watched};
 use crate::watched_pool::{Refused, WatchedPool, count};
-use tickscope_store::{Error, Event, EventKind, Result};
+use tickscope_store::{Channel, ChannelState, Error, Event, EventKind, Result};
 
 /// Files left alone that have an event each: a stranger may make any number.
 const MOST_LEFT_ALONE: u64 = 1000;
@@ -50,6 +51,31 @@ impl Collector {
         }
         self.listed = Some(now);
         Ok(())
+    }
+
+    /// Tells of pools that are gone though their programs had not ended when they were looked at last: somebody removed
+    /// them, or a container was started again on this boot. A collector notes the end of a pool before it removes it.
+    pub(super) fn tell_lost_memory(&mut self) -> Result<()> {
+        let mut gone: BTreeMap<u64, Vec<Channel>> = BTreeMap::new();
+        for channel in self.ledger.channels().filter(|channel| channel.is_in_memory() && self.note.lacks(channel.pool))
+        {
+            gone.entry(channel.pool).or_default().push(channel.clone());
+        }
+        for (pool, channels) in gone {
+            let points: BTreeSet<String> = channels.iter().map(|channel| channel.point.to_string()).collect();
+            let points = points.into_iter().collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "the memory that process {} stamped into (at {points}) is gone, and nobody had emptied it: what it \
+                 stamped since the last look is in no count, so how many stamps were lost is not known. Was a \
+                 container started anew, or the stamp directory removed?",
+                channels[0].pid
+            );
+            self.write_events(&format!("memory-lost-{pool:016x}"), &[self.event(EventKind::MemoryLost, text)])?;
+            for channel in channels {
+                self.ledger.update((pool, channel.serial), |channel| channel.state = ChannelState::Recovered);
+            }
+        }
+        self.ledger.write()
     }
 
     fn is_known(&self, path: &Path, name: &OsStr) -> bool {

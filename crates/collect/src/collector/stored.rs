@@ -29,6 +29,8 @@ pub(super) struct StoredNote {
     text: String,
     /// Pools whose files are there.
     present: HashSet<u64>,
+    /// Whether those are all: every folder could be looked into.
+    is_whole: bool,
     /// Whether something was stored since the note was written.
     pub(super) is_old: bool,
     told: bool,
@@ -86,12 +88,24 @@ impl StoredNote {
             }
         }
         let present = HashSet::new();
-        Ok(Self { place, own, others, text, present, is_old: false, told: false, written: None, pause: Duration::ZERO })
+        Ok(Self {
+            place,
+            own,
+            others,
+            text,
+            present,
+            is_whole: false,
+            is_old: false,
+            told: false,
+            written: None,
+            pause: Duration::ZERO,
+        })
     }
 
     /// Looks which pools are there; those in a directory that cannot be looked into may still be.
     pub(super) fn see(&mut self, listing: &DirectoryListing) {
-        if listing.closed.is_empty() {
+        self.is_whole = listing.closed.is_empty();
+        if self.is_whole {
             self.present.clear();
         }
         self.present.extend(listing.pools.iter().filter_map(|path| instance_of(path.file_name()?)));
@@ -100,6 +114,11 @@ impl StoredNote {
     /// Whether the file of a pool is there.
     pub(super) fn is_present(&self, pool: u64) -> bool {
         self.present.contains(&pool)
+    }
+
+    /// Whether the file of a pool is certainly not there.
+    pub(super) fn lacks(&self, pool: u64) -> bool {
+        self.is_whole && !self.present.contains(&pool)
     }
 
     /// Forgets a block that is freed.

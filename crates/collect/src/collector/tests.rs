@@ -649,6 +649,29 @@ fn parts_that_somebody_removed_are_told_once() {
 }
 
 #[test]
+fn memory_that_is_gone_before_it_was_emptied_is_told_once_and_no_other_is() {
+    let site = Site::new();
+    let gone = Pool::make(&site.directory(), 7, 8).live();
+    let mut ended = Pool::make(&site.directory(), 8, 8).live();
+    for pool in [&gone, &ended] {
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &full(1));
+    }
+    site.collect();
+    ended.kill();
+    site.collect();
+    assert!(!ended.path.exists() && gone.path.exists());
+    assert_eq!(site.events().into_iter().filter(|event| event.what == "memory-lost").count(), 0);
+    std::fs::remove_file(&gone.path).unwrap();
+    for _ in 0..2 {
+        site.collect();
+        let told = site.event("memory-lost");
+        assert!(told.text.contains("(at send) is gone") && told.node == "host", "{told:?}");
+        assert!(site.channels().iter().all(|channel| !channel.is_in_memory()), "{:?}", site.channels());
+    }
+}
+
+#[test]
 fn a_damaged_block_is_left_alone_and_the_others_are_stored() {
     let site = Site::new();
     let pool = Pool::make(&site.directory(), 7, 4);

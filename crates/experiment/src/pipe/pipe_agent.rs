@@ -559,7 +559,7 @@ impl Keeper {
             }
             let text = format!(
                 "the agent of {} was killed, and its processes ended with it; another took over after {seconds}. \
-                 Stamps that lay in shared memory are kept",
+                 Stamps that lie in shared memory are kept",
                 self.name
             );
             (EventKind::AgentRestarted, text)
