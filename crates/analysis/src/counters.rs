@@ -16,7 +16,10 @@ impl<'a> Counters<'a> {
         let mut counters = vec![vec![reference]];
         for node in manifest.nodes.iter().filter(|node| node.name != reference.name) {
             match counters.iter_mut().find(|nodes| shares_counter(manifest, node, nodes[0])) {
-                Some(nodes) => nodes.push(node),
+                Some(nodes) => {
+                    expect_one_frequency(nodes[0], node)?;
+                    nodes.push(node);
+                }
                 None => counters.push(vec![node]),
             }
         }
@@ -71,6 +74,22 @@ impl<'a> Counters<'a> {
         }
         Ok(most)
     }
+}
+
+/// Refuses two nodes of one counter that declare frequencies further apart than either says that it may be off.
+fn expect_one_frequency(known: &Node, node: &Node) -> Result<(), Error> {
+    let [first, second] = [known, node].map(|node| &node.counter.frequency);
+    let tolerance = u128::from(first.tolerance_ppm) + u128::from(second.tolerance_ppm);
+    let apart = u128::from(first.hertz.abs_diff(second.hertz)) * 1_000_000;
+    if apart <= tolerance * u128::from(first.hertz.max(second.hertz)) {
+        return Ok(());
+    }
+    Err(Error::finding(format!(
+        "expected one frequency of the counter that {} and {} read, since both have the boot id {}, found {} Hz and {} Hz, \
+         further apart than the {tolerance} ppm that they declare. Restore run.json as it was; if these are two machines, \
+         set same_boot = \"ignore\" there",
+        known.name, node.name, node.boot, first.hertz, second.hertz
+    )))
 }
 
 pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {

@@ -287,6 +287,24 @@ fn proved_cores_add_the_largest_bound_of_all_nodes() {
 }
 
 #[test]
+fn two_nodes_of_one_boot_that_declare_two_frequencies_are_refused() {
+    for (more, is_one) in [(0, true), (200, true), (201, false), (1_400_000, false)] {
+        let site = Site::new();
+        let run = run(&site, 0, &[], |manifest| {
+            one_boot(manifest);
+            let hertz = manifest.nodes[0].counter.frequency.hertz;
+            manifest.nodes[1].counter.frequency.hertz = hertz - hertz / 1_000_000 * more / 2;
+            let tolerance_ppm = if more > 201 { 100 } else { 50 };
+            manifest.nodes.iter_mut().for_each(|node| node.counter.frequency.tolerance_ppm = tolerance_ppm);
+        });
+        match ask(&run) {
+            Ok(_) => assert!(is_one, "{more}"),
+            Err(why) => assert!(!is_one && why.code() == 3 && why.to_string().contains("Hz"), "{more}: {why}"),
+        }
+    }
+}
+
+#[test]
 fn boot_ids_of_two_machines_are_two_counters() {
     let site = Site::new();
     let run = run(&site, 1 << 40, &[], |manifest| manifest.nodes[1].boot = BootId([9; 16]));
