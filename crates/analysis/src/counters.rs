@@ -85,9 +85,9 @@ fn expect_one_frequency(known: &Node, node: &Node) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::finding(format!(
-        "expected one frequency of the counter that {} and {} read, since both have the boot id {}, found {} Hz and {} Hz, \
-         further apart than the {tolerance} ppm that they declare. Restore run.json as it was; if these are two machines, \
-         set same_boot = \"ignore\" there",
+        "expected one frequency of the counter that {} and {} read, since both have the boot id {}, found {} Hz and {} \
+         Hz, further apart than the {tolerance} ppm that they declare. Restore run.json as it was; if these are two \
+         machines, set same_boot = \"ignore\" there",
         known.name, node.name, node.boot, first.hertz, second.hertz
     )))
 }

@@ -31,8 +31,9 @@ pub(crate) fn say(line: &str) {
     if !(OpenFile { device, inode }.is_at(libc::STDERR_FILENO)) {
         return;
     }
-    // SAFETY: sets that outlive the calls, which change no more than this thread's mask.
+    // SAFETY: sets that outlive the calls; they change no more than this thread's mask and errno, and both back.
     unsafe {
+        let errno = *libc::__errno_location();
         let (mut mask, mut pending) = (mem::zeroed(), mem::zeroed());
         let ours = set_of(&[libc::SIGPIPE, libc::SIGXFSZ, libc::SIGTTOU]);
         libc::pthread_sigmask(libc::SIG_BLOCK, &ours, &mut mask);
@@ -45,6 +46,7 @@ pub(crate) fn say(line: &str) {
             }
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut());
+        *libc::__errno_location() = errno;
     }
 }
 

@@ -14,9 +14,9 @@
 //! by the slopes of another clock, where both were read from that; else every distance between the two intervals on it.
 //!
 //! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless the width of its
-//! readings holds how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval
-//! exists, or the two stamps are not known to be of one passage of their id, the duration is missing and is counted as
-//! refused, with both stamps ([`crate::StageTally`]).
+//! readings holds how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no
+//! interval exists, or the two stamps are not known to be of one passage of their id, the duration is missing and is
+//! counted as refused, with both stamps ([`crate::StageTally`]).
 
 use tickscope_bracket::Refused;
 
