@@ -318,8 +318,8 @@ pub(crate) fn reading_ticks(manifest: &Manifest, node: &Node) -> u64 {
     width.saturating_add(core_ticks(manifest, node))
 }
 
-/// What the check of a node's cores leaves open, in its ticks, where the run adds it to its figures; else 0. The largest
-/// of the nodes of one boot, which may have checked other cores of it.
+/// What the check of a node's cores leaves open, in its ticks, where the run adds it to its figures; else 0. The
+/// largest of the nodes of one boot, which may have checked other cores of it.
 pub(crate) fn core_ticks(manifest: &Manifest, node: &Node) -> u64 {
     let of_host = manifest.nodes.iter().filter(|other| other.boot == node.boot && manifest.cores_proved());
     of_host.filter_map(|other| other.counter.sharing.bound_ticks).max().unwrap_or(0)
