@@ -108,7 +108,7 @@ fn auxiliary_clock_lines(clock: &AuxiliaryClockSummary) -> Vec<String> {
     let outside = clock.readings - clock.published_inside;
     if clock.readings > 0 {
         lines.push(format!(
-            "  published (X-Lap: the line between the run's ends): {outside} of {} outside, by {} ns at most",
+            "  by one line between the run's ends (X-Lap: one a packet): {outside} of {} outside, by {} ns at most",
             counted(clock.readings, "reading"),
             unit.up(clock.published_furthest_ticks)
         ));
