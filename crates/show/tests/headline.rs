@@ -67,6 +67,21 @@ fn the_stage_that_takes_the_largest_part_of_the_time_is_told_next_to_the_slowest
 }
 
 #[test]
+fn the_bar_has_shares_alone_so_that_no_median_in_the_sentence_above_it_contradicts_its_widths() {
+    let (page, _) = whole(|analysis| with(analysis, [40_000, 50_000], [950, 50]));
+    let (_, figure) = page.split_once("<figure class=\"path\"").expect("a bar");
+    let figure = figure.split("</figure>").next().unwrap();
+    // What a pointer asks for says of each figure what it is.
+    let parts = figure.split("<span class=\"told\"").map(|part| part.split_once("</span>").unwrap_or(("", part)).1);
+    let seen = plain(&format!("<i{}", figure.split("<span class=\"told\"").next().unwrap()))
+        + &parts.skip(1).map(plain).collect::<String>();
+    let (bar, caption) = seen.split_once("Filled: ").unwrap();
+    assert!(bar.contains("95 %") && bar.contains(" 0 %"), "{bar}");
+    assert!(!bar.contains("µs") && !bar.contains("ns") && !caption.contains("labelled with its median"), "{seen}");
+    assert!(figure.contains("median ") && figure.contains("mean "), "{figure}");
+}
+
+#[test]
 fn stamps_that_were_overwritten_are_lost_in_the_first_words_too() {
     let analysed = Analysed::new();
     let mut channels = analysed.run.channels().unwrap().found;
