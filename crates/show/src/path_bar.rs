@@ -217,8 +217,8 @@ impl Drawn<'_> {
             if 100.0 - right >= left { format!("left:{right:.3}%") } else { format!("right:{:.3}%", 100.0 - left) };
         format!(
             "<div class=\"branch\" tabindex=\"0\" role=\"img\" aria-label=\"{label}\"><i \
-             style=\"left:{left:.3}%;width:{:.3}%\"></i><span class=\"name\" style=\"{side}\">{}</span><span class=\"told\" \
-             aria-hidden=\"true\">{label}</span></div>\n",
+             style=\"left:{left:.3}%;width:{:.3}%\"></i><span class=\"name\" style=\"{side}\">{}</span><span \
+             class=\"told\" aria-hidden=\"true\">{label}</span></div>\n",
             right - left,
             Text(arrow(piece.row)),
         )
@@ -232,8 +232,8 @@ impl Drawn<'_> {
         };
         format!(
             "<figcaption class=\"hint\">{slowest}A stage is as wide as its share of the time from end to end, of all \
-             traces together: of their means, not of their medians. Whiskers: where it may truly end; dashed: branches. \
-             Point at a stage, tap it or press Tab for all its figures.</figcaption>\n"
+             traces together: of their means, not of their medians. Whiskers: where it may truly end; dashed: \
+             branches. Point at a stage, tap it or press Tab for all its figures.</figcaption>\n"
         )
     }
 }

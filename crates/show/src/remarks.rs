@@ -40,7 +40,7 @@ pub(crate) fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         lines.extend(clock_map.sources.iter().map(|source| source_line(source, unit)));
     }
     lines.extend(analysis.auxiliary_clocks.iter().flat_map(auxiliary_clock_lines));
-    if let Some(truth) = &analysis.truth {
+    if let Some(truth) = analysis.truth.as_ref().filter(|truth| truth.is_checked()) {
         let (inside, known) = (truth.inside, truth.known);
         lines.push(format!(
             "known truth (the nodes read one counter): {inside} of {known} true durations lie in their intervals"
