@@ -117,8 +117,8 @@ fn the_table_of_stages_has_all_quantiles_and_every_head_of_it_leads_to_one_place
 fn a_truth_that_nothing_was_held_against_is_not_told_as_a_check() {
     let mut manifest = Analysed::new().run.manifest().clone();
     manifest.same_boot = SameBoot::Ignore;
-    let boot = manifest.nodes[0].boot.clone();
-    manifest.nodes.iter_mut().for_each(|node| node.boot = boot.clone());
+    let boot = manifest.nodes[0].boot;
+    manifest.nodes.iter_mut().for_each(|node| node.boot = boot);
     let truth = Truth::of(&manifest).unwrap();
     let told = |known| {
         let mut truth = truth.clone();
