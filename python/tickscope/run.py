@@ -93,7 +93,7 @@ class Run:
         return self._figures[repr(asked)]
 
     def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
-        """One row a stage: medians and 99th percentiles between their bounds, common and relative error."""
+        """One row a stage: share, quantiles and mean between their bounds, common and relative error."""
         figures = pyarrow.Table.from_pylist(self.figures(rho, slew, sources)["stages"], schema=_FIGURES)
         return ask("stages", self._connection.from_arrow(figures), "figures")
 
@@ -249,6 +249,7 @@ _QUANTILE = pyarrow.struct(
     [("ticks", pyarrow.int64()), ("lo_ticks", pyarrow.int64()), ("hi_ticks", pyarrow.int64())]
     + [("ns", pyarrow.float64()), ("lo_ns", pyarrow.float64()), ("hi_ns", pyarrow.float64())]
 )
+_SHARE = pyarrow.struct([(name, pyarrow.float64()) for name in ("ratio", "lo_ratio", "hi_ratio")])
 _COMMON = pyarrow.struct(
     [("below_ticks", pyarrow.int64()), ("above_ticks", pyarrow.int64())]
     + [("below_ns", pyarrow.float64()), ("above_ns", pyarrow.float64())]
@@ -260,7 +261,8 @@ _RELATIVE = pyarrow.struct(
 _FIGURES = pyarrow.schema(
     [(name, pyarrow.string()) for name in ("stage", "from", "to", "role")]
     + [(name, pyarrow.int64()) for name in ("count", "missing", "refused", "impossible")]
-    + [("p50", _QUANTILE), ("p99", _QUANTILE), ("common", _COMMON), ("relative", _RELATIVE)]
+    + [(name, _QUANTILE) for name in ("p50", "p99", "p999", "max", "mean")]
+    + [("share", _SHARE), ("common", _COMMON), ("relative", _RELATIVE)]
     + [("core_ticks", pyarrow.int64()), ("sign", pyarrow.string()), ("spread", pyarrow.string())]
 )
 # Columns of channels that a run may lack.

@@ -192,6 +192,20 @@ def test_an_impossible_duration_warns_and_leaves_the_figures(tmp_path):
     assert stages.filter("impossible > 0").aggregate("count(*)").fetchall()[0][0] > 0
 
 
+def test_the_table_of_stages_has_the_quantiles_the_mean_and_the_share_of_the_json():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tickscope.FindingWarning)
+        run = tickscope.open(GOLDEN)
+        shown, rows = run.figures()["stages"], run.stages().to_arrow_table().to_pylist()
+    for stage, row in zip(shown, rows, strict=True):
+        for quantile in ("p50", "p99", "p999", "max", "mean"):
+            assert stage[quantile] == {key: row[f"{quantile}_{key}"] for key in stage[quantile]}, quantile
+        share = stage["share"] or {}
+        assert [share.get(key) for key in ("ratio", "lo_ratio", "hi_ratio")] == [
+            row[f"share_{key}"] for key in ("ratio", "lo_ratio", "hi_ratio")
+        ]
+
+
 def test_a_file_that_is_torn_is_named_and_left_out(swinging_copy):
     run = tickscope.open(swinging_copy)
     whole = run.channels().fetchall()

@@ -101,7 +101,7 @@ def hundredths(text):
 def test_the_table_of_stages_says_what_show_says_with_bounds_rounded_outward(tickscope, run, page):
     shown = json.loads(subprocess.run([tickscope, "show", run, "--json"], check=True, capture_output=True).stdout)
     named = lambda row: re.sub(r"^\d+ ", "", row[0].replace("branch", "").strip())
-    rows = {named(row): row for row in Read(page).rows if len(row) == 10}
+    rows = {named(row): row for row in Read(page).rows if len(row) == 12}
     assert len(rows) == 1 + len(shown["stages"]), "a head, and a row a stage"
     for stage in shown["stages"]:
         name = "end to end client.send → server.delivered" if stage["stage"] == "end-to-end" else f"{stage['from']} → {stage['to']}"
@@ -115,17 +115,17 @@ def test_the_table_of_stages_says_what_show_says_with_bounds_rounded_outward(tic
             assert shown == pytest.approx(100 * part["ratio"], abs=0.51)
             off = max(shown - 100 * part["lo_ratio"], 100 * part["hi_ratio"] - shown)
             assert int(reach or 1) >= off - 0.51 and (reach or off < 1.1), "a bound is nowhere unstated"
-        for cell, quantile in ((row[3], stage["p50"]), (row[4], stage["p99"])):
+        for cell, quantile in zip(row[3:7], (stage[name] for name in ("p50", "p99", "p999", "max")), strict=True):
             estimate, bounds = cell.split(" ", 1)
             assert abs(Fraction(hundredths(estimate), 100) - Fraction(quantile["ticks"] * 1_000_000, lossy_run.HERTZ)) <= Fraction(1, 200)
             assert quantile["lo_ticks"] < quantile["hi_ticks"], "a reading is never exact"
             lo, hi = re.fullmatch(r"\[(.*),\u00a0(.*)\]", bounds).groups()
             assert (hundredths(lo), hundredths(hi)) == (outward(quantile["lo_ticks"], False), outward(quantile["hi_ticks"], True))
-        for cell, bound in zip(row[5:7], (stage["common"], stage["reading"]), strict=True):
+        for cell, bound in zip(row[7:9], (stage["common"], stage["reading"]), strict=True):
             shown = [hundredths(part.lstrip("±\u2212+")) for part in cell.split()]
             below, above = shown if len(shown) == 2 else shown * 2
             assert (below, above) == tuple(outward(bound[f"{side}_ticks"], True) for side in ("below", "above"))
-        assert hundredths(row[8]) == outward(stage["relative"]["run_ticks"], True)
+        assert hundredths(row[10]) == outward(stage["relative"]["run_ticks"], True)
 
 
 def test_the_first_sentences_say_what_was_measured_which_stage_is_slowest_and_how_sure_that_is(tickscope, run):

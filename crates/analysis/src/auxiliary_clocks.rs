@@ -54,7 +54,7 @@ pub struct AuxiliaryClockSummary {
     pub half_width_ticks: Option<u64>,
     /// The same at the 99th percentile.
     pub half_width_p99_ticks: Option<u64>,
-    /// Readings that the published method (the line between the run's ends) puts into their intervals.
+    /// Readings that linear interpolation, by one line between the run's ends, puts into their intervals.
     pub published_inside: u64,
     /// How far outside it puts the others at most, in ticks of the counter.
     pub published_furthest_ticks: u64,

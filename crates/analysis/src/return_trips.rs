@@ -1,10 +1,11 @@
 //! The return trip: where ids come back to the node that they started on, that node's two stamps bound what happened
 //! between, without any other clock.
 //!
-//! Idea: the published method takes the time until an end event is back for the time until it happened, so its bound
-//! is the longest that one took. Kept is the longest of each moment, some thousand moments a run. Guarantees: what is
-//! kept does not depend on the number of workers. Deliberately absent: whether the link was busy, without which the
-//! comparison says nothing new; that is the rivals'.
+//! Idea: the published method (Cloudprofiler, 2.2) takes the time until an end event's acknowledgement is back for the
+//! time until it happened, off by the acknowledgement's way (6.5); [`crate::acknowledgements`] does so. Of ids that
+//! come back by themselves the same node has both stamps, and the end lies between them. Kept is the longest of each
+//! moment, some thousand moments a run. Guarantees: what is kept does not depend on the number of workers. Deliberately
+//! absent: whether the link was busy, without which the comparison says nothing new; that is the rivals'.
 
 use std::collections::BTreeMap;
 

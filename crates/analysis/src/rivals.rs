@@ -63,7 +63,7 @@ pub struct NodeRivals {
 pub struct RivalMethod {
     /// Its name.
     pub name: String,
-    /// What its bound is: `guaranteed`, `published`, `stated` or `none`.
+    /// What its bound is: `guaranteed`, `published`, `stated`, `of one node` (between two of its stamps) or `none`.
     pub bound: &'static str,
     /// Instants or samples.
     pub samples: usize,
@@ -515,7 +515,11 @@ impl NodeRivals {
         let sample = |trip: Trip| Sample { at_ns: self.since(trip[by_domain]), ..returning.sample(trip) };
         let samples: Vec<Sample> = trips.longest().map(sample).collect();
         if !samples.is_empty() {
-            self.methods.push(RivalMethod::of("return trip, the longest of each moment".into(), "published", samples));
+            self.methods.push(RivalMethod::of(
+                "return trip, the longest of each moment".into(),
+                "of one node",
+                samples,
+            ));
         }
     }
 

@@ -38,6 +38,11 @@ impl Truth {
         Some(Self { maps, reference, known: 0, inside: 0 })
     }
 
+    /// Whether any duration was held against it: the truth of logs and kernel stamps is not known.
+    pub fn is_checked(&self) -> bool {
+        self.known > 0
+    }
+
     /// The same truth, nothing held against it.
     pub(crate) fn uncounted(&self) -> Self {
         Self { known: 0, inside: 0, ..self.clone() }

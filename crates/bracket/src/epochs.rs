@@ -261,8 +261,9 @@ impl Epochs {
         &self.breaks
     }
 
-    /// The published method, for comparison: X-Lap reconstructs time-stamps on the line between the two ends of a run,
-    /// here through the middles of the first and the last bracket. No guarantee; `None` where there is no such line, or
+    /// Linear interpolation, for comparison: X-Lap reconstructs time-stamps on the line between a packet's first and
+    /// last reading on a host; here the line is the run's, through the middles of the first and the last bracket. No
+    /// guarantee; `None` where there is no such line, or
     /// 64 bits do not hold its value.
     pub fn published(&self, at: Tick<Local>) -> Option<Tick<Reference>> {
         let doubled_middle = |end: &Bracket| Some(i128::from(end.before?.get()) + i128::from(end.after?.get()));

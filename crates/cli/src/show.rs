@@ -10,6 +10,7 @@ use tickscope_experiment::layout_of;
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_store::{LayoutText, Run};
 use tickscope_tick::Source;
+use tickscope_trace::Quantile;
 
 use crate::check::Faults;
 use crate::failure::Failure;
@@ -36,7 +37,7 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         wide: options.wide,
         assumptions: options.assumptions,
         events: options.events,
-        quantiles: quantiles.names(),
+        quantiles: quantiles.named(),
     };
     if let Some(by) = &options.by {
         let Opened { ready, faults } = opened;
@@ -175,7 +176,7 @@ fn say_what_changes_nothing(analysis: &Analysis, query: &Query) {
 }
 
 impl QuantileList {
-    fn names(&self) -> Vec<String> {
-        self.0.iter().map(|(name, _)| format!("p{name}")).collect()
+    fn named(self) -> Vec<(String, Quantile)> {
+        self.0.into_iter().map(|(name, quantile)| (format!("p{name}"), quantile)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The background load of a measurement: what it does, on which processors, how often it is injected.
 //!
-//! As in the Cm* study (4.3), which made its load by replicating the measured experiment and injected it at fixed
-//! intervals.
+//! The Cm* study (4.1) made its load by replicating the measured experiment, and injected the timed experiment at fixed
+//! intervals into a load that had settled. Here the load itself can be injected: what a change of load does to a clock.
 
 use std::fmt;
 use std::str::FromStr;

@@ -2,10 +2,11 @@
 //! is.
 
 use tickscope_analysis::{Analysis, unknown_loss};
-use tickscope_trace::{QuantileBounds, StageRole, StageRow, largest_share, slowest};
+use tickscope_trace::{Quantile, QuantileBounds, StageRole, StageRow, largest_share, slowest};
 
 use crate::Report;
 use crate::document::Words;
+use crate::few_traces;
 use crate::quantity::{Unit, count, counted};
 use crate::stages::percent;
 use crate::summary::{self, LEFT_OUT, may_be_left_out};
@@ -66,13 +67,20 @@ fn of_traces(report: &Report<'_>) -> Option<Words> {
     let words = Words::from(format!("From {} to {} it took ", row.from, row.to))
         .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
         .say(format!(
-            " at the median{} and {}\u{a0}{} at the 99th percentile{}",
+            " at the median{} and {}\u{a0}{} {}{}",
             between(p50, unit),
             unit.near(p99.estimate),
             unit.name(),
+            far_end(row),
             of_some.unwrap_or_default()
         ));
     Some(where_the_time_goes(words, rows, unit).say("."))
+}
+
+/// What the 99th percentile is called: of few traces it is the longest.
+fn far_end(row: &StageRow) -> String {
+    let longest = few_traces::longest(Quantile::P99, row.count);
+    longest.map_or_else(|| "at the 99th percentile".into(), |longest| format!("in the {longest}"))
 }
 
 /// Adds the stage that takes the largest share of the time, and the slowest one at the median: a stage with a long tail
@@ -139,12 +147,13 @@ fn measured(report: &Report<'_>, unit: Unit) -> Words {
         .say(took)
         .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
         .say(format!(
-            " from {} to {} at the median{}, and {} {} at the 99th percentile{}{}.",
+            " from {} to {} at the median{}, and {} {} {}{}{}.",
             row.from,
             row.to,
             between(p50, unit),
             unit.near(p99.estimate),
             unit.name(),
+            far_end(row),
             between(p99, unit),
             if is_of_some(report.analysis, row) { ": policies left other traces out" } else { "" }
         ))
@@ -225,7 +234,7 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
     if clock_maps.len() > MOST_NAMED {
         all.push(Words::from(format!("{} more clocks are described below.", clock_maps.len() - MOST_NAMED)));
     }
-    if let Some(truth) = &report.analysis.truth {
+    if let Some(truth) = report.analysis.truth.as_ref().filter(|truth| truth.is_checked()) {
         let (inside, known) = (count(truth.inside), count(truth.known));
         let all_in = truth.inside == truth.known;
         let held = if all_in { format!("all {known}") } else { format!("{inside} of {known}") };

@@ -19,6 +19,7 @@ mod chapters;
 pub mod clock_page;
 mod counts;
 pub mod document;
+mod few_traces;
 mod headline;
 mod page;
 mod path_bar;

@@ -1,7 +1,8 @@
 //! The path as one bar: where the time goes, to scale.
 //!
 //! Idea: widths are means over the traces that have every stage of the path, because means of stages add up to the mean
-//! of the whole, to the tick; medians do not. Below the bar whiskers say where a stage may truly end, and branches lie
+//! of the whole, to the tick; medians do not. So the bar has parts of a hundred and no times: those around it are
+//! medians, and would seem to contradict it. Below the bar whiskers say where a stage may truly end, and branches lie
 //! where they leave the path. It is HTML with lengths in percent: it needs no script and has letters of one size at any
 //! width. Guarantees: nothing is moved or shortened; what cannot be drawn is said.
 
@@ -74,11 +75,12 @@ pub(crate) fn bar(report: &Report<'_>) -> String {
     let (path, aside): (Vec<&Piece<'_>>, Vec<&Piece<'_>>) =
         pieces.iter().partition(|piece| piece.row.role == StageRole::Path);
     let scale = Scale::of(&path.iter().chain(&aside).copied().collect::<Vec<_>>());
-    if path.is_empty() || scale.to <= scale.from {
+    let whole = path.iter().map(|piece| piece.to()).fold(0.0, f64::max);
+    if whole <= 0.0 {
         return String::new();
     }
     let unit = report.unit();
-    let drawn = Drawn { rows, unit, scale, slowest: slowest(rows), numbers: numbers(rows) };
+    let drawn = Drawn { rows, unit, scale, whole, slowest: slowest(rows), numbers: numbers(rows) };
     format!(
         "<figure class=\"path\" aria-label=\"The stages of the path to scale\">\n{}{}{}{}{}</figure>\n",
         drawn.segments(&path),
@@ -123,6 +125,8 @@ struct Drawn<'a> {
     rows: &'a [StageRow],
     unit: Unit,
     scale: Scale,
+    /// The path's length, in ticks.
+    whole: f64,
     slowest: Vec<usize>,
     numbers: BTreeMap<usize, usize>,
 }
@@ -142,20 +146,18 @@ impl Drawn<'_> {
                 (true, _) => " perhaps",
                 _ => "",
             };
-            let median = row.p50.map_or_else(|| "–".into(), |p50| self.unit.near(p50.estimate));
-            let share = percent(row).map_or(String::new(), |share| format!(" <span class=\"share\">{share}</span>"));
+            let share = percent(row).unwrap_or_default();
             // Writing to a String cannot fail.
             let _ = write!(
                 html,
                 "<span class=\"segment{kind}\" tabindex=\"0\" role=\"img\" aria-label=\"{label}\" \
                  style=\"width:{width:.3}%\"><span class=\"inside\"><b class=\"number\">{number}</b> <span \
-                 class=\"name\">{name}</span> <span class=\"figures\"><b>{median} {unit}</b>{share}</span></span><span \
-                 class=\"told\" aria-hidden=\"true\">{label}</span></span>",
+                 class=\"name\">{name}</span> <span class=\"figures\"><b>{share}</b></span></span><span class=\"told\" \
+                 aria-hidden=\"true\">{label}</span></span>",
                 label = Text(self.words(piece)),
                 width = self.scale.percent(piece.mean.estimate as f64),
                 number = self.numbers.get(&at).copied().unwrap_or_default(),
                 name = Text(arrow(row)),
-                unit = self.unit.name(),
             );
         }
         html + "</div>\n"
@@ -191,19 +193,17 @@ impl Drawn<'_> {
     }
 
     fn axis(&self) -> String {
-        // As far as the axis goes, in the unit and in ticks.
-        let reach = self.unit.0.float_near(self.scale.to as i64);
+        // As far as the axis goes, in percent of the path.
+        let reach = 100.0 * self.scale.to / self.whole;
         let power = 10_f64.powf((reach / 6.0).log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|step| reach / step <= 6.0);
         let step = step.unwrap_or(reach);
         let mut html = String::from("<div class=\"axis\" aria-hidden=\"true\">");
         for number in 0..=(reach / step) as usize {
             let value = number as f64 * step;
-            let place = self.scale.place(value / reach * self.scale.to);
-            let decimals = (-power.log10()).max(0.0) as usize;
-            let name = if number == 0 { format!(" {}", self.unit.name()) } else { String::new() };
+            let place = self.scale.place(value / 100.0 * self.whole);
             let side = if place > 96.0 { " class=\"last\"" } else { "" };
-            let _ = write!(html, "<span{side} style=\"left:{place:.3}%\">{value:.decimals$}{name}</span>");
+            let _ = write!(html, "<span{side} style=\"left:{place:.3}%\">{value:.0}\u{a0}%</span>");
         }
         html + "</div>\n"
     }
@@ -217,12 +217,10 @@ impl Drawn<'_> {
             if 100.0 - right >= left { format!("left:{right:.3}%") } else { format!("right:{:.3}%", 100.0 - left) };
         format!(
             "<div class=\"branch\" tabindex=\"0\" role=\"img\" aria-label=\"{label}\"><i \
-             style=\"left:{left:.3}%;width:{:.3}%\"></i><span class=\"name\" style=\"{side}\">{} {} {}</span><span \
+             style=\"left:{left:.3}%;width:{:.3}%\"></i><span class=\"name\" style=\"{side}\">{}</span><span \
              class=\"told\" aria-hidden=\"true\">{label}</span></div>\n",
             right - left,
             Text(arrow(piece.row)),
-            piece.row.p50.map_or_else(|| "–".into(), |p50| self.unit.near(p50.estimate)),
-            self.unit.name(),
         )
     }
 
@@ -233,9 +231,9 @@ impl Drawn<'_> {
             _ => "Framed: each of these may be the slowest at the median. ",
         };
         format!(
-            "<figcaption class=\"hint\">{slowest}A stage is as wide as its share of the mean time from end to end, and \
-             is labelled with its median; whiskers: where it may truly end; dashed: branches. Point at a stage, tap it \
-             or press Tab for all its figures.</figcaption>\n"
+            "<figcaption class=\"hint\">{slowest}A stage is as wide as its share of the time from end to end, of all \
+             traces together: of their means, not of their medians. Whiskers: where it may truly end; dashed: \
+             branches. Point at a stage, tap it or press Tab for all its figures.</figcaption>\n"
         )
     }
 }

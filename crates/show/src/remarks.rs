@@ -40,7 +40,7 @@ pub(crate) fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         lines.extend(clock_map.sources.iter().map(|source| source_line(source, unit)));
     }
     lines.extend(analysis.auxiliary_clocks.iter().flat_map(auxiliary_clock_lines));
-    if let Some(truth) = &analysis.truth {
+    if let Some(truth) = analysis.truth.as_ref().filter(|truth| truth.is_checked()) {
         let (inside, known) = (truth.inside, truth.known);
         lines.push(format!(
             "known truth (the nodes read one counter): {inside} of {known} true durations lie in their intervals"
@@ -108,7 +108,7 @@ fn auxiliary_clock_lines(clock: &AuxiliaryClockSummary) -> Vec<String> {
     let outside = clock.readings - clock.published_inside;
     if clock.readings > 0 {
         lines.push(format!(
-            "  published (X-Lap: the line between the run's ends): {outside} of {} outside, by {} ns at most",
+            "  by one line between the run's ends (X-Lap: one a packet): {outside} of {} outside, by {} ns at most",
             counted(clock.readings, "reading"),
             unit.up(clock.published_furthest_ticks)
         ));

@@ -17,7 +17,8 @@ const PARTS: i128 = 1_000_000_000;
 
 const MEANING: &str = "Half the width of each method's interval over the run; lines without a bound are their true \
                        error. guaranteed: holds while the rate stays within rho; published: as the method's authors \
-                       state it, which no proof supports where the rate wanders; stated: what the program says of \
+                       state it, which no proof supports where the rate wanders; of one node: between two stamps of \
+                       it, what happened on the other; stated: what the program says of \
                        itself. chrony and ptp4l relate CLOCK_REALTIME, the others the nodes' counters; what they say \
                        of two nodes other than the reference adds up.";
 

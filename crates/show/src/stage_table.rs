@@ -7,8 +7,9 @@
 use tickscope_analysis::{Analysis, assumptions, cost};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::{Decimal, Unit, printable};
-use tickscope_trace::{Common, QuantileBounds, StageRole, StageRow};
+use tickscope_trace::{Common, Quantile, QuantileBounds, StageRole, StageRow};
 
+use crate::few_traces;
 use crate::preparation;
 use crate::remarks::remarks;
 use crate::summary;
@@ -41,8 +42,8 @@ pub struct View {
     pub assumptions: bool,
     /// All events.
     pub events: bool,
-    /// Names of the quantiles that were asked for, which take the place of the usual ones.
-    pub quantiles: Vec<String>,
+    /// The quantiles that were asked for, by name; they take the place of the usual ones.
+    pub quantiles: Vec<(String, Quantile)>,
 }
 
 /// A unit of time to show durations in.
@@ -149,7 +150,9 @@ pub fn table(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: &V
         left_out.push(all.remove(at).name);
     }
     if width(&all) > room {
-        return stacked(rows, &all_columns(rows, relative_1ms_ticks, unit, view), unit, view.terminal);
+        let mut lines = stacked(rows, &all_columns(rows, relative_1ms_ticks, unit, view), unit, view.terminal);
+        lines.extend(of_few(rows, view, &[]));
+        return lines;
     }
     if !view.wide {
         draw_bars(rows, &mut all, room);
@@ -158,11 +161,21 @@ pub fn table(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: &V
     if let Some(head) = lines.first_mut() {
         *head = view.terminal.inked(Ink::Bold, head);
     }
+    lines.extend(of_few(rows, view, &left_out));
     if !left_out.is_empty() {
         let more = format!("left out here: {}; --wide has every column", left_out.join(", "));
         lines.push(view.terminal.inked(Ink::Faint, &paragraph(&more, view.terminal.width())));
     }
     lines
+}
+
+/// Which quantiles of the table are the longest of few, but for those of columns that are left out.
+fn of_few(rows: &[StageRow], view: &View, left_out: &[String]) -> Option<String> {
+    const USUAL: [(&str, Quantile); 3] = [("p50", Quantile::MEDIAN), ("p99", Quantile::P99), ("p99.9", Quantile::P999)];
+    let asked = view.quantiles.iter().map(|(name, quantile)| (name.as_str(), *quantile));
+    let mut shown: Vec<(&str, Quantile)> = if view.quantiles.is_empty() { USUAL.into() } else { asked.collect() };
+    shown.retain(|(name, _)| left_out.iter().all(|other| other != name));
+    few_traces::remark(rows, &shown).map(|remark| paragraph(&printable(&remark), view.terminal.width()))
 }
 
 /// Every column but the bars.
@@ -190,7 +203,7 @@ fn all_columns(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: 
         all.push(figure("p99.9", Some(1), &|row| row.p999));
         all.push(figure("max", Some(2), &|row| row.max));
     }
-    for (at, name) in view.quantiles.iter().enumerate() {
+    for (at, (name, _)) in view.quantiles.iter().enumerate() {
         all.push(figure(name, None, &|row| row.quantiles.get(at).copied()));
     }
     if view.wide {
@@ -202,7 +215,7 @@ fn all_columns(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: 
         all.push(one("rel 1ms", Side::Right, None, bound(relative_1ms_ticks.to_vec())));
         all.push(one("rel run", Side::Right, None, bound(rows.iter().map(|row| row.relative_ticks).collect())));
     }
-    let first_figure = if view.quantiles.is_empty() { "p50" } else { &view.quantiles[0] };
+    let first_figure = view.quantiles.first().map_or("p50", |(name, _)| name);
     if let Some(first) = all.iter_mut().find(|column| column.name == first_figure) {
         first.name = format!("{} {}", first.name, unit.name());
     }
@@ -424,7 +437,7 @@ mod tests {
             let ns = |ticks: u64| exact(ticks, clock.hertz, 1_000_000_000);
             prop_assert!(after(line("b.realtime:"), "known to") >= ns(clock.half_width_ticks.unwrap()));
             prop_assert!(after(line("b.realtime:"), "(median),") >= ns(clock.half_width_p99_ticks.unwrap()));
-            prop_assert!(after(line("published"), "outside, by") >= ns(clock.published_furthest_ticks));
+            prop_assert!(after(line("by one line"), "outside, by") >= ns(clock.published_furthest_ticks));
         }
     }
 
@@ -454,6 +467,28 @@ mod tests {
             }
         }
         assert!(table_in(120).contains('█') && !table_in(60).contains('█'));
+    }
+
+    #[test]
+    fn a_quantile_of_so_few_traces_that_it_is_the_longest_is_named_below_the_table() {
+        let mut rows = with_everything().rows;
+        rows.truncate(1);
+        rows.push(StageRow { name: "b.y>c.z".into(), ..rows[0].clone() });
+        let unit = Unit::microseconds(HERTZ, 2);
+        let asked = Quantile::per_million(999_900).unwrap();
+        let mut said = |counts: [u64; 2], quantiles: &[(String, Quantile)]| {
+            rows.iter_mut().zip(counts).for_each(|(row, count)| row.count = count);
+            let terminal = Terminal::of_width(140);
+            let lines =
+                table(&rows, &[0; 2], unit, &View { terminal, quantiles: quantiles.to_vec(), ..View::default() });
+            lines.into_iter().find(|line| line.contains("longest of"))
+        };
+        assert_eq!(said([50, 50], &[]).as_deref(), Some("p99, p99.9 = longest of 50"));
+        assert_eq!(said([500, 400], &[]).as_deref(), Some("p99.9 = longest of 400 to 500"));
+        assert_eq!(said([5000, 400], &[]).as_deref(), Some("p99.9 = longest of 400 in b.y>c.z"));
+        assert_eq!(said([1000, 0], &[]), None);
+        let asked = [("p99.99".to_string(), asked), ("p100".into(), Quantile::MAXIMUM)];
+        assert_eq!(said([5000, 5000], &asked).as_deref(), Some("p99.99 = longest of 5000"));
     }
 
     #[test]

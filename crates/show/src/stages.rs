@@ -1,10 +1,11 @@
 //! The table of stages, and the table that says in numbers what the box plots draw.
 
 use tickscope_analysis::figures::{Bounded, StageBox};
-use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow};
+use tickscope_trace::{Answer, Common, Quantile, QuantileBounds, Sign, StageRole, StageRow};
 
 use crate::Report;
 use crate::document::{Block, Tone, Words};
+use crate::few_traces;
 use crate::headline::arrow;
 use crate::path_bar;
 use crate::quantity::{Unit, count};
@@ -19,14 +20,15 @@ pub(crate) const MEANINGS: [(&str, &str); 9] = [
          many points of a hundred the true share may be off",
     ),
     (
-        "median, 99 %",
-        "half of the traces, or 99 of 100, took no longer. The interval is guaranteed to hold the true one, under the \
+        "median, 99 %, 99.9 %, longest",
+        "half of the traces, 99 of 100, 999 of 1000, or all took no longer; of fewer than that, a quantile is the \
+         longest, and says so. The interval is guaranteed to hold the true one, under the \
          assumptions",
     ),
     ("common", "how far all values of a stage may be shifted together, because the clocks are known no better"),
     ("reading", "what the readings of each trace leave open, from one trace to the next anew"),
-    ("relative, 1\u{a0}ms", "how far two values, 1 ms apart, may be wrong against each other"),
-    ("relative, run", "the same of two values anywhere in the run"),
+    ("relative at 1\u{a0}ms", "how far two values, 1 ms apart, may be wrong against each other"),
+    ("relative in the run", "the same of two values anywhere in the run"),
     (
         "answers",
         "what the bounds can tell: whether the stage took longer than nothing (> 0) at the median, and how far its \
@@ -38,28 +40,33 @@ pub(crate) const MEANINGS: [(&str, &str); 9] = [
 
 /// The table of stages.
 pub(crate) fn table(report: &Report<'_>) -> Block {
-    const COLUMNS: [&str; 10] = [
+    const COLUMNS: [&str; 12] = [
         "stage",
         "traces",
         "share",
         "median",
         "99\u{a0}%",
+        "99.9\u{a0}%",
+        "longest",
         "common",
         "reading",
-        "relative, 1\u{a0}ms",
-        "relative, run",
+        "relative at 1\u{a0}ms",
+        "relative in the run",
         "answers",
     ];
     let unit = report.unit();
     let numbers = path_bar::numbers(&report.analysis.rows);
     let rows = report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks).enumerate();
     let rows = rows.map(|(at, (row, &relative))| {
+        let of = |which, bounds| longest(which, row.count).unwrap_or_else(|| quantile(bounds, unit));
         vec![
             name(row, numbers.get(&at).copied()),
             count(row.count).into(),
             share(row).unwrap_or_else(|| "–".into()).into(),
-            quantile(row.p50, unit),
-            quantile(row.p99, unit),
+            of(Quantile::MEDIAN, row.p50),
+            of(Quantile::P99, row.p99),
+            of(Quantile::P999, row.p999),
+            quantile(row.max, unit),
             either_way(row.common, unit).into(),
             either_way(row.own, unit).into(),
             unit.up(relative).into(),
@@ -111,6 +118,11 @@ fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> Words {
     bounds.map_or("–".into(), |QuantileBounds { estimate, lo, hi }| bounded(Bounded { estimate, lo, hi }, unit))
 }
 
+/// Instead of a quantile of so few traces that it is the longest: what it is.
+fn longest(quantile: Quantile, count: u64) -> Option<Words> {
+    few_traces::longest(quantile, count).map(|words| Words::default().set(Tone::Aside, words))
+}
+
 fn bounded(Bounded { estimate, lo, hi }: Bounded, unit: Unit) -> Words {
     Words::from(unit.near(estimate)).say(" ").set(Tone::Bounds, unit.interval(lo, hi))
 }
@@ -153,6 +165,14 @@ pub(crate) fn quantiles(report: &Report<'_>) -> Block {
 
 fn quantile_cells(of: &StageBox, unit: Unit) -> Vec<Words> {
     let Some(found) = &of.quantiles else { return vec!["–".into()] };
-    let all = [found.least, found.q1, found.median, found.q3, found.p99, found.p999, found.most];
-    all.map(|value| bounded(value, unit)).into_iter().chain([count(found.outliers).into()]).collect()
+    let inner = [
+        (Quantile::Q1, found.q1),
+        (Quantile::MEDIAN, found.median),
+        (Quantile::Q3, found.q3),
+        (Quantile::P99, found.p99),
+        (Quantile::P999, found.p999),
+    ];
+    let inner = inner.map(|(which, value)| longest(which, of.count as u64).unwrap_or_else(|| bounded(value, unit)));
+    let [least, most] = [found.least, found.most].map(|value| bounded(value, unit));
+    [least].into_iter().chain(inner).chain([most, count(found.outliers).into()]).collect()
 }

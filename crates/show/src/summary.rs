@@ -136,7 +136,7 @@ fn clocks(analysis: &Analysis, unit: Unit) -> String {
         let readings = counted(clock.readings, "reading");
         format!("{}: {readings} known to {} (median)", clock.domain, reach(clock.half_width_ticks, unit, "nothing"))
     }));
-    if let Some(truth) = &analysis.truth {
+    if let Some(truth) = analysis.truth.as_ref().filter(|truth| truth.is_checked()) {
         let (inside, known) = (truth.inside, truth.known);
         said.push(format!(
             "checked against the truth, one counter: {inside} of {known} durations lie in their intervals"

@@ -3,9 +3,10 @@
 mod site;
 
 use site::Analysed;
-use tickscope_analysis::{Analysis, KeptPolicy, Stream, StreamEnd};
+use tickscope_analysis::{Analysis, KeptPolicy, Stream, StreamEnd, Truth};
 use tickscope_show::Report;
-use tickscope_store::Channel;
+use tickscope_show::stage_table::{Shown, View, text};
+use tickscope_store::{Channel, SameBoot};
 use tickscope_trace::{QuantileBounds, StageRole, StageRow, Sums};
 
 /// What stands above the stages on the page, and the sentences of the JSON, of the golden run with its analysis
@@ -64,6 +65,77 @@ fn the_stage_that_takes_the_largest_part_of_the_time_is_told_next_to_the_slowest
     assert!(page.contains(&format!("; the slowest stage at the median is {slow} (")), "{page}");
     assert!(page.contains("; 95 % of the whole time)") && !page.contains("largest part"), "{page}");
     assert!(!json.contains("largest part"), "{json}");
+}
+
+#[test]
+fn the_bar_has_shares_alone_so_that_no_median_in_the_sentence_above_it_contradicts_its_widths() {
+    let (page, _) = whole(|analysis| with(analysis, [40_000, 50_000], [950, 50]));
+    let (_, figure) = page.split_once("<figure class=\"path\"").expect("a bar");
+    let figure = figure.split("</figure>").next().unwrap();
+    // What a pointer asks for says of each figure what it is.
+    let parts = figure.split("<span class=\"told\"").map(|part| part.split_once("</span>").unwrap_or(("", part)).1);
+    let seen = plain(&format!("<i{}", figure.split("<span class=\"told\"").next().unwrap()))
+        + &parts.skip(1).map(plain).collect::<String>();
+    let (bar, caption) = seen.split_once("Filled: ").unwrap();
+    assert!(bar.contains("95 %") && bar.contains(" 0 %"), "{bar}");
+    assert!(!bar.contains("µs") && !bar.contains("ns") && !caption.contains("labelled with its median"), "{seen}");
+    assert!(figure.contains("median ") && figure.contains("mean "), "{figure}");
+}
+
+/// The page's text with so many traces in every row, and the sentences of the JSON.
+fn of_so_many(traces: u64) -> (String, String) {
+    let (page, json) = whole(|analysis| {
+        with(analysis, [40_000, 50_000], [950, 50]);
+        analysis.rows.iter_mut().for_each(|row| row.count = traces);
+    });
+    (plain(&page), json)
+}
+
+#[test]
+fn a_quantile_of_so_few_traces_that_it_is_the_longest_is_called_that_on_the_page() {
+    let (page, json) = of_so_many(99);
+    assert!(page.contains(" in the longest of 99; ") && json.contains(" in the longest of 99"), "{json}");
+    assert!(!page.contains("at the 99th percentile") && !json.contains("99th"), "{json}");
+    let (page, json) = of_so_many(999);
+    assert!(page.contains("longest of 999") && json.contains("at the 99th percentile"), "{json}");
+    let (page, _) = of_so_many(1000);
+    assert!(!page.contains("longest of 1000"), "999 of 1000 took no longer than p99.9");
+}
+
+#[test]
+fn the_table_of_stages_has_all_quantiles_and_every_head_of_it_leads_to_one_place() {
+    let (page, _) = whole(|_| {});
+    let (_, table) = page.split_once("aria-label=\"Table of stages\"").unwrap();
+    let head = table.split("</thead>").next().unwrap();
+    assert!(plain(head).contains("median99 %99.9 %longest"), "{}", plain(head));
+    for link in head.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert_eq!(page.matches(&format!("id=\"{link}\"")).count(), 1, "{link}");
+    }
+}
+
+#[test]
+fn a_truth_that_nothing_was_held_against_is_not_told_as_a_check() {
+    let mut manifest = Analysed::new().run.manifest().clone();
+    manifest.same_boot = SameBoot::Ignore;
+    let boot = manifest.nodes[0].boot;
+    manifest.nodes.iter_mut().for_each(|node| node.boot = boot);
+    let truth = Truth::of(&manifest).unwrap();
+    let told = |known| {
+        let mut truth = truth.clone();
+        (truth.known, truth.inside) = (known, known);
+        let (page, json) = whole(|analysis| analysis.truth = Some(truth));
+        [plain(&page), json].map(|text| text.contains("true durations lie in their intervals"))
+    };
+    assert_eq!((told(7), told(0)), ([true; 2], [false; 2]));
+    let in_a_terminal = |known, wide| {
+        let mut analysed = Analysed::new();
+        analysed.analysis.truth = Some(truth.clone());
+        let of = analysed.analysis.truth.as_mut().unwrap();
+        (of.known, of.inside) = (known, known);
+        let shown = Shown { run: &analysed.run, analysis: &analysed.analysis, events: &[], channels: &[] };
+        text(&shown, &View { wide, ..View::default() }).contains(" durations lie in their")
+    };
+    assert_eq!([false, true].map(|wide| [in_a_terminal(7, wide), in_a_terminal(0, wide)]), [[true, false]; 2]);
 }
 
 #[test]

@@ -41,6 +41,13 @@ impl Quantile {
         (count > 0).then_some(rank.max(1))
     }
 
+    /// Whether of so few values it is the largest, though it is not asked for as that: a name such as p99.9 says more
+    /// of them then than is known.
+    pub fn is_largest_of(self, count: u64) -> bool {
+        let rank = usize::try_from(count).ok().and_then(|count| self.rank(count));
+        self < Self::MAXIMUM && rank.is_some_and(|rank| rank as u64 == count)
+    }
+
     /// That value itself; reorders `values`.
     pub fn of(self, values: &mut [i64]) -> Option<i64> {
         let rank = self.rank(values.len())?;

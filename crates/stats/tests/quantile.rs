@@ -31,6 +31,14 @@ proptest! {
     }
 }
 
+#[test]
+fn a_quantile_is_the_largest_of_few_values_and_not_of_as_many_as_it_needs() {
+    let of = |millionths, count| Quantile::per_million(millionths).unwrap().is_largest_of(count);
+    assert_eq!([0, 1, 99, 100].map(|count| of(990_000, count)), [false, true, true, false]);
+    assert_eq!([999, 1000].map(|count| of(999_000, count)), [true, false]);
+    assert!(!of(1_000_000, 5), "asked for as the largest");
+}
+
 /// Chances of 0, 1, ... `count` successes, exactly.
 fn binomial(count: usize, millionths: u32) -> Vec<BigRational> {
     let chance = BigRational::new(millionths.into(), 1_000_000.into());

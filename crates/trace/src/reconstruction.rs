@@ -1,7 +1,8 @@
 //! The published way from a time-stamp to the counter, held against the guaranteed one.
 //!
-//! X-Lap reconstructs the counter at a point where only a time-stamp was taken by linear interpolation between the ends
-//! of a run ([`tickscope_bracket::Epochs::published`]). How often that lies within the interval, and how far outside,
+//! X-Lap relates time-stamps and cycle-stamps of a packet by linear interpolation between its first and last reading on
+//! a host (2.2.1, 3.1). Here the line is one for the run ([`tickscope_bracket::Epochs::published`]), because a packet
+//! has no two readings of both clocks. How often that lies within the interval, and how far outside,
 //! is shown next to it. Deliberately absent: using it for anything.
 
 use tickscope_tick::Tick;

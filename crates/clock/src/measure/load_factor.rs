@@ -1,9 +1,9 @@
 //! Load of a processor, measured by reading a clock steadily: whoever shares it makes readings fewer, or dearer.
 //!
-//! The Cm* study (4.1) used a clock's reading so: it costs what memory and bus let it cost. On a host of today mostly
-//! the processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median time of
-//! a reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load factor**
-//! time of a reading in all, over the least cost ever seen here: 1 alone, 3 if two others take their share.
+//! The Cm* study (6) proposes to use a clock's reading so: it costs what memory and bus let it cost. On a host of today
+//! mostly the processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median
+//! time of a reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load
+//! factor** time of a reading in all, over the least cost ever seen here: 1 alone, 3 if two others take their share.
 //!
 //! Assumes that the kernel's account of a thread's time is right; what a hypervisor takes it may count as running, and
 //! then it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.

@@ -1,5 +1,5 @@
-//! Cost of a reading from the injection of a load until it has settled: the transients that the Cm* study left open
-//! (4.1).
+//! Cost of a reading from the injection of a load until it has settled. The Cm* study (4.1) injects the timed
+//! experiment into a settled load, and leaves open which transients *that* causes; here the load is what is injected.
 //!
 //! The members of the load all begin at once, every period, and rest after half of it; a reader goes on all the time.
 //! Its readings are laid over one another by when in the period they ended, so that what every injection does shows and

@@ -123,6 +123,8 @@ pub struct Pipe {
     noise: Arc<Mutex<VecDeque<String>>>,
     /// The pipe itself, where it is a socket.
     socket: Option<UnixStream>,
+    /// It did not answer in time: whoever is silent is not waited for at the end, either.
+    silent: bool,
     /// What the agent said first.
     pub hello: Hello,
 }
@@ -199,7 +201,7 @@ impl Pipe {
         thread::spawn(move || read_frames(&mut BufReader::new(reading), &send));
         let (errors, noise, socket) = (Arc::default(), Arc::default(), Some(ours.try_clone().map_err(wrong)?));
         ours.set_write_timeout(Some(TAKES_WITHIN)).map_err(wrong)?;
-        Self { child, to: Box::new(ours), from, errors, noise, socket, hello: Hello::none() }.greeted()
+        Self { child, to: Box::new(ours), from, errors, noise, socket, silent: false, hello: Hello::none() }.greeted()
     }
 
     fn through(way: (&[String], &Path), agent: Option<&str>, session: u64) -> Result<Self, Unopened> {
@@ -276,7 +278,7 @@ impl Pipe {
         let kept = Arc::clone(&errors);
         thread::spawn(move || keep_lines(BufReader::new(err), &kept));
         let to = Inlet::new(to, TAKES_WITHIN).map_err(|e| Unopened::Unfit(format!("cannot write to it: {e}")))?;
-        Ok(Self { child, to: Box::new(to), from, errors, noise, socket: None, hello: Hello::none() })
+        Ok(Self { child, to: Box::new(to), from, errors, noise, socket: None, silent: false, hello: Hello::none() })
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Unopened> {
@@ -321,6 +323,12 @@ impl Pipe {
         Ok(())
     }
 
+    /// How long the other end may take to close now.
+    fn closes_within(&self) -> Duration {
+        let elsewhere = self.socket.is_none(); // one here ends processes meanwhile
+        if elsewhere && (self.silent || interrupt::insisted()) { ASKED_EVERY } else { CLOSES_WITHIN }
+    }
+
     /// The next line with the token, without it.
     fn step(&mut self) -> Result<String, Unopened> {
         self.step_within(STEP_WITHIN)
@@ -332,6 +340,7 @@ impl Pipe {
             Ok(Came::Wrong(text)) => Err(self.broken(&text)),
             Ok(Came::Frame(..)) => Err(self.broken("it sent a frame too early")),
             Err(RecvTimeoutError::Timeout) => {
+                self.silent = true;
                 Err(self.broken(&format!("no answer of a shell within {} s", within.as_secs())))
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.broken("")),
@@ -343,7 +352,10 @@ impl Pipe {
         let until = Instant::now() + STEP_WITHIN;
         loop {
             match self.from.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                _ if Instant::now() >= until => return Err(self.broken("its agent did not say hello in time")),
+                _ if Instant::now() >= until => {
+                    self.silent = true;
+                    return Err(self.broken("its agent did not say hello in time"));
+                }
                 Ok(Came::Frame(FromAgent::Hello(hello), _)) => {
                     self.hello = hello;
                     return Ok(self);
@@ -409,7 +421,10 @@ impl Pipe {
                 Ok(Came::Frame(..) | Came::Line(_)) => silent = Duration::ZERO,
                 Ok(Came::Wrong(text)) => return Err(text),
                 Err(RecvTimeoutError::Timeout) if silent < HEARD_WITHIN => silent += ASKED_EVERY,
-                Err(RecvTimeoutError::Timeout) => return Err(format!("nothing came for {} s", HEARD_WITHIN.as_secs())),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.silent = true;
+                    return Err(format!("nothing came for {} s", HEARD_WITHIN.as_secs()));
+                }
                 Err(RecvTimeoutError::Disconnected) => match self.broken("the pipe was closed") {
                     Unopened::Unreachable(text) | Unopened::Unfit(text) => return Err(text),
                 },
@@ -459,9 +474,7 @@ impl Drop for Pipe {
         if let Some(socket) = &self.socket {
             let _ = socket.shutdown(std::net::Shutdown::Write); // it may be gone
         }
-        let elsewhere = self.socket.is_none(); // one here ends processes meanwhile
-        let within = if elsewhere && interrupt::insisted() { ASKED_EVERY } else { CLOSES_WITHIN };
-        let deadline = Instant::now() + within;
+        let deadline = Instant::now() + self.closes_within();
         while !has_ended(&self.child) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(2));
         }
@@ -595,7 +608,7 @@ mod tests {
     fn a_question_that_no_frame_holds_is_an_error_and_the_pipe_holds() {
         let ((_send, from), errors, noise) = (sync_channel(1), Arc::default(), Arc::default());
         let (child, to, hello) = (standing_still(), Box::new(std::io::sink()), Hello::none());
-        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, hello };
+        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, silent: false, hello };
         let asked = Asked { number: 1, question: Question::Look };
         let (answered, _) = pipe.ask(&asked, &vec![0; frame::MOST_BYTES], &|| true).unwrap();
         let why = answered.answer.unwrap_err().to_string();
@@ -604,11 +617,23 @@ mod tests {
     }
 
     #[test]
+    fn what_did_not_answer_in_time_is_not_waited_for_once_more_at_the_end() {
+        let ((_send, from), errors, noise) = (sync_channel(1), Arc::default(), Arc::default());
+        let (child, to, hello) = (standing_still(), Box::new(std::io::sink()), Hello::none());
+        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, silent: false, hello };
+        assert_eq!(pipe.closes_within(), CLOSES_WITHIN, "whoever answers may have to end what it started");
+        let refused = pipe.step_within(Duration::from_millis(20)).unwrap_err();
+        assert!(refused.text().contains("no answer of a shell"), "{refused:?}");
+        assert_eq!(pipe.closes_within(), ASKED_EVERY);
+        drop(pipe);
+    }
+
+    #[test]
     fn an_answer_of_an_agent_that_lives_is_waited_for_as_long_as_somebody_wants_it() {
         let (send, from) = sync_channel(1);
         let (child, errors) = (standing_still(), Arc::default());
         let (to, noise, hello) = (Box::new(std::io::sink()), Arc::default(), Hello::none());
-        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, hello };
+        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, silent: false, hello };
         let beats = thread::spawn(move || while send.send(Came::Frame(FromAgent::Beat, Vec::new())).is_ok() {});
         let asked = Asked { number: 1, question: Question::Look };
         let times = Cell::new(0);
@@ -633,7 +658,7 @@ mod tests {
             child.kill().unwrap();
             let to = Box::new(std::io::sink());
             let (noise, hello) = (Arc::default(), Hello::none());
-            let mut pipe = Pipe { child, to, from, errors, noise, socket: None, hello };
+            let mut pipe = Pipe { child, to, from, errors, noise, socket: None, silent: false, hello };
             pipe.copy(&program, "ssh host2").map_err(|refused| refused.text().to_owned())
         };
         assert_eq!(copied(&["got 262144", "got 524288", "got 600000"]), Ok(()));

@@ -28,7 +28,8 @@ pub(super) fn residuals(benchmark: &Benchmark) -> Vec<Block> {
     }
     let note = "Sections that do nothing, measured: the density of what comes out, before anything is subtracted and \
                 after. The ideal is all at 0. Method-1 subtracts the readings just before and after, method-2 those \
-                of a thread beside.";
+                of a thread beside. The paper's load was of processes that read the clock (--load-kind replica) for \
+                method-1, and that sent messages for method-2; here both have the same load.";
     vec![Block::note(note), Block::Panels(panels)]
 }
 

@@ -232,8 +232,8 @@ fn published(example: &Example) -> Vec<Block> {
                  published, by simulation.";
     let [one, two, three] = latency_us;
     let latencies = format!(
-        "Published latencies {one}, {two} and {three} us with 1 to 3 pairs, {rpc_slope_us} us a word of a call with \
-         one pair."
+        "Published mean latencies {one}, {two} and {three} us with 1 to 3 pairs, {rpc_slope_us} us a word of a call \
+         with one pair."
     );
     let columns =
         ["k of the zero-time test", "predicted", "method-1", "uninterrupted", "method-2", "uninterrupted", "left"];
