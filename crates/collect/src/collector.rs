@@ -45,7 +45,7 @@ use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
 use tickscope_store::thread_cpu_ns as cpu_ns;
 use tickscope_store::{Encoding, Error, Event, EventKind, Paths, Result, Spool, StampColumns};
-use tickscope_tick::{NodeName, PointName};
+use tickscope_tick::{NodeName, PointName, own_points};
 pub use trigger::Trigger;
 use trigger::Triggers;
 use window::Window;
@@ -276,8 +276,7 @@ impl Collector {
 
     /// The points that were stamped, each with what its channels are, but for those that tickscope stamps itself.
     pub fn points(&self) -> Vec<(PointName, String, String)> {
-        let own = |point: &PointName| ["clock-bracket.", "probe-"].iter().any(|own| point.as_str().starts_with(own));
-        let channels = self.ledger.channels().filter(|channel| !own(&channel.point));
+        let channels = self.ledger.channels().filter(|channel| !own_points::are(channel.point.as_str()));
         let mut points: Vec<_> =
             channels.map(|channel| (channel.point.clone(), channel.ordering.clone(), channel.domain.clone())).collect();
         points.sort();
