@@ -116,9 +116,17 @@ pub(crate) struct Inputs {
     pub rivals: Vec<NodeRivals>,
 }
 
+/// Results that only a table or a page shows, beside the inputs of a scan.
+#[derive(Default)]
+pub(crate) struct Beside<'a> {
+    /// Receives the plot data of each clock map.
+    pub curves: Option<&'a mut Vec<ClockMapCurve>>,
+    /// Other methods are compared with ours, which reads the brackets once more.
+    pub rivals: bool,
+}
+
 impl Inputs {
-    /// `curves`: if given, receives the plot data of each clock map.
-    pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
+    pub(crate) fn of(run: &Run, query: &Query, beside: Beside<'_>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = run.layout()?;
         let Related {
@@ -134,8 +142,11 @@ impl Inputs {
             unrelated,
             alone,
             mut refused,
-        } = relate(run, &layout, query, curves)?;
-        let (rivals, unread) = rivals::compare(run, &clocks, &of_node, &between)?;
+        } = relate(run, &layout, query, beside.curves)?;
+        let (rivals, unread) = match beside.rivals {
+            true => rivals::compare(run, &clocks, &of_node, &between)?,
+            false => Default::default(),
+        };
         refused.extend(unread);
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
@@ -197,7 +208,7 @@ struct Wanted {
     write: bool,
     /// A page is drawn.
     draw: bool,
-    /// Quantiles and means are computed, of values that are all in memory.
+    /// Quantiles and means are computed, of values that are all in memory, and rivals compared.
     values: bool,
 }
 
@@ -216,7 +227,7 @@ struct Scanned {
 fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
     let Wanted { write, draw, values } = wanted;
     let mut curves = Vec::new();
-    let mut inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
+    let mut inputs = Inputs::of(run, query, Beside { curves: draw.then_some(&mut curves), rivals: values })?;
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
     let folder = run.derived().durations(inputs.rho.ppb().into());

@@ -77,7 +77,7 @@ impl Sink for Counts {
 }
 
 impl Part for Counts {
-    fn add(&mut self, &Piece { layout, clocks, traces, durations }: &Piece<'_>) -> Result<(), Error> {
+    fn add(&mut self, &Piece { layout, clocks, traces, durations, .. }: &Piece<'_>) -> Result<(), Error> {
         tally(layout, clocks, traces, durations, &mut self.tallies);
         if let Some(truth) = &mut self.truth {
             truth.compare(layout, traces, durations);

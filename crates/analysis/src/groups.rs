@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 
 use tickscope_store::{KeyedReader, Run};
 use tickscope_tick::Place;
-use tickscope_trace::{
-    Attribute, Column, Common, Quantile, Share, SharePlan, StageRole, StageRow, StageValues, suggestion,
-};
+use tickscope_trace::{Attribute, Common, Quantile, Share, SharePlan, StageRole, StageRow, StageValues, suggestion};
 
 use crate::error::Error;
 use crate::query::Query;
-use crate::scan::{Outcome, Piece, Scan, show_group};
+use crate::scan::{Outcome, Part, Piece, Scan, Sink, Wanted};
 
 /// What traces are grouped by.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,26 +58,17 @@ pub struct Group {
 /// Gathers the groups of a run under `query`, at most `most` of them.
 pub fn grouped(run: &Run, query: &Query, by: &GroupedBy, most: usize) -> Result<Groups, Error> {
     let scan = Scan::of(run, query)?;
-    let (keys, point) = Keys::of(run, &scan, by)?;
-    let mut counts: BTreeMap<Option<i64>, u64> = BTreeMap::new();
-    let mut beyond = 0;
-    each_trace(&scan, &keys, |key, _, _| {
-        if counts.len() < MOST_KEYS || counts.contains_key(&key) {
-            *counts.entry(key).or_default() += 1;
-        } else {
-            beyond += 1;
-        }
-    })?;
+    let (key, point) = Key::of(run, &scan, by)?;
+    let mut counted = Counted { key: key.clone(), counts: BTreeMap::new(), beyond: 0 };
+    scan.over(&mut counted)?;
+    let Counted { counts, beyond, .. } = counted;
     let mut order: Vec<_> = counts.iter().map(|(&key, &count)| (std::cmp::Reverse(count), key)).collect();
     order.sort_unstable();
-    let mut kept: BTreeMap<Option<i64>, Gathered> =
-        order.iter().take(most).map(|&(_, key)| (key, Gathered::none(scan.layout().stages().len()))).collect();
-    let plan = SharePlan::of(scan.layout());
-    each_trace(&scan, &keys, |key, piece, row| {
-        if let Some(group) = kept.get_mut(&key) {
-            group.add(piece, row, &plan);
-        }
-    })?;
+    let none = || Gathered::none(scan.layout().stages().len());
+    let kept = order.iter().take(most).map(|&(_, key)| (key, none())).collect();
+    let mut gathered = GatheredByKey { key, plan: SharePlan::of(scan.layout()), kept };
+    scan.over(&mut gathered)?;
+    let kept = gathered.kept;
     let more_keys = counts.len() - kept.len() + usize::from(beyond > 0);
     let more_traces = order.iter().skip(most).map(|(count, _)| count.0).sum::<u64>() + beyond;
     let group = |(key, gathered): (Option<i64>, Gathered)| Group {
@@ -135,55 +124,125 @@ fn point_of_channels(run: &Run, scan: &Scan, named: Option<&Place>) -> Result<Pl
 }
 
 /// Where the key of a trace is read.
-enum Keys {
-    Kinds,
-    /// In the first column that has one.
-    Attribute(Attribute, Vec<Place>),
+#[derive(Clone)]
+enum Key {
+    Kind,
+    /// Of the first of these stamps that has one.
+    Attribute(Vec<Wanted>),
 }
 
-impl Keys {
+impl Key {
     fn of(run: &Run, scan: &Scan, by: &GroupedBy) -> Result<(Self, Option<Place>), Error> {
+        let points = scan.layout().points();
+        let read = |attribute: Attribute| move |point: usize| Wanted { point, attribute };
         Ok(match by {
-            GroupedBy::Kind => (Self::Kinds, None),
-            GroupedBy::Value => {
-                let places = scan.layout().points().iter().map(|point| point.place.clone());
-                (Self::Attribute(Attribute::Value, places.collect()), None)
-            }
+            GroupedBy::Kind => (Self::Kind, None),
+            GroupedBy::Value => (Self::Attribute((0..points.len()).map(read(Attribute::Value)).collect()), None),
             GroupedBy::Channel(named) => {
                 let place = point_of_channels(run, scan, named.as_ref())?;
-                (Self::Attribute(Attribute::Channel, vec![place.clone()]), Some(place))
+                let at = points.iter().position(|point| point.place == place);
+                (Self::Attribute(at.into_iter().map(read(Attribute::Channel)).collect()), Some(place))
             }
         })
     }
 
-    /// The columns that keys of one row group are in.
-    fn columns(&self, reader: &KeyedReader, group: usize) -> Result<Vec<Column>, Error> {
-        let Self::Attribute(attribute, places) = self else { return Ok(Vec::new()) };
-        let read = |place: &Place| Ok(reader.read_attribute(group, &place.to_string(), *attribute)?);
-        places.iter().map(read).collect()
+    fn wanted(&self) -> Vec<Wanted> {
+        match self {
+            Self::Kind => Vec::new(),
+            Self::Attribute(wanted) => wanted.clone(),
+        }
+    }
+
+    fn at(&self, piece: &Piece<'_>, row: usize) -> Option<i64> {
+        match self {
+            Self::Kind => Some(piece.traces.kinds()[row].into()),
+            Self::Attribute(wanted) => wanted.iter().find_map(|&wanted| piece.attribute(wanted, row)),
+        }
     }
 }
 
-/// Every trace with its key, once for all its rows.
-fn each_trace(scan: &Scan, keys: &Keys, mut each: impl FnMut(Option<i64>, &Piece<'_>, usize)) -> Result<(), Error> {
-    for reader in &scan.readers {
-        for group in 0..reader.groups() {
-            let columns = keys.columns(reader, group)?;
-            let mut first = 0;
-            show_group(&scan.inputs, &reader.read_group(group)?, |piece| {
-                for row in 0..piece.traces.len() {
-                    let key = match keys {
-                        Keys::Kinds => Some(piece.traces.kinds()[row].into()),
-                        Keys::Attribute(..) => columns.iter().find_map(|column| column.get(first + row)),
-                    };
-                    each(key, piece, row);
-                }
-                first += piece.traces.len();
-                Ok(())
-            })?;
+/// How many traces have each key.
+struct Counted {
+    key: Key,
+    counts: BTreeMap<Option<i64>, u64>,
+    /// Traces of keys beyond [`MOST_KEYS`].
+    beyond: u64,
+}
+
+impl Counted {
+    fn count(&mut self, key: Option<i64>, traces: u64) {
+        if self.counts.len() < MOST_KEYS || self.counts.contains_key(&key) {
+            *self.counts.entry(key).or_default() += traces;
+        } else {
+            self.beyond += traces;
         }
     }
-    Ok(())
+}
+
+impl Part for Counted {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        for row in 0..piece.traces.len() {
+            self.count(self.key.at(piece, row), 1);
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Counted {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        Self { key: self.key.clone(), counts: BTreeMap::new(), beyond: 0 }
+    }
+
+    fn merge(&mut self, part: Self) -> Result<(), Error> {
+        part.counts.into_iter().for_each(|(key, traces)| self.count(key, traces));
+        self.beyond += part.beyond;
+        Ok(())
+    }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        self.key.wanted()
+    }
+}
+
+/// What is known of the groups that are shown.
+struct GatheredByKey {
+    key: Key,
+    plan: SharePlan,
+    kept: BTreeMap<Option<i64>, Gathered>,
+}
+
+impl Part for GatheredByKey {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        for row in 0..piece.traces.len() {
+            if let Some(group) = self.kept.get_mut(&self.key.at(piece, row)) {
+                group.add(piece, row, &self.plan);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sink for GatheredByKey {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        let none = |(&key, gathered): (&Option<i64>, &Gathered)| (key, Gathered::none(gathered.values.len()));
+        let kept = self.kept.iter().map(none).collect();
+        Self { key: self.key.clone(), plan: self.plan.clone(), kept }
+    }
+
+    fn merge(&mut self, part: Self) -> Result<(), Error> {
+        for (all, later) in self.kept.values_mut().zip(part.kept.into_values()) {
+            all.append(later);
+        }
+        Ok(())
+    }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        self.key.wanted()
+    }
 }
 
 /// What is known of a group, by stage.
@@ -221,6 +280,14 @@ impl Gathered {
             span.filter(|_| counts).map(|span| [span.estimate, span.lo, span.hi])
         };
         plan.add(values, &mut self.shares);
+    }
+
+    fn append(&mut self, later: Self) {
+        self.values.iter_mut().zip(later.values).for_each(|(all, later)| all.append(later));
+        self.shares.iter_mut().zip(later.shares).for_each(|(all, later)| Share::merge_into(all, later));
+        for (all, later) in self.counts.iter_mut().zip(later.counts) {
+            all.iter_mut().zip(later).for_each(|(all, later)| *all += later);
+        }
     }
 
     fn rows(self, scan: &Scan, query: &Query) -> Vec<StageRow> {

@@ -4,8 +4,8 @@
 //! a time, small enough that their columns stay in the processor's cache, and shows it to the sink's [`Part`] for
 //! that group. Assumes: a sink that grows with the run does so knowingly. Guarantees: every trace is seen once; parts
 //! are merged in the order of the groups, so what a sink gathers does not depend on the number of workers; a group's
-//! memory is given back with its part. Deliberately absent: what is gathered. Sinks stand in files of their own and
-//! are composed as tuples and options.
+//! memory is given back with its part; attributes of stamps are read only where a sink asks for them. Deliberately
+//! absent: what is gathered. Sinks stand in files of their own and are composed as tuples and options.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::thread;
 
 use tickscope_store::{KeyedReader, KeyedRows, Run};
-use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, StageRole, Traces};
+use tickscope_trace::{Attribute, Clocks, Column, Durations, Layout, Marks, StageRole, Traces};
 
 use crate::Query;
-use crate::analysis::{Inputs, traces_of};
+use crate::analysis::{Beside, Inputs, traces_of};
 use crate::clock_maps::ClockMapSummary;
 use crate::counters::reference_node;
 use crate::error::Error;
@@ -35,12 +35,29 @@ pub trait Sink {
 
     /// Takes the part of the next row group, in the order of the traces.
     fn merge(&mut self, part: Self::Part) -> Result<(), Error>;
+
+    /// The attributes of stamps that its parts read.
+    fn wanted(&self) -> Vec<Wanted> {
+        Vec::new()
+    }
+}
+
+/// An attribute of the stamps of one point.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Wanted {
+    /// The point's index in the layout.
+    pub point: usize,
+    /// Of its stamps.
+    pub attribute: Attribute,
 }
 
 /// The part of a [`Sink`] gathered from one row group, on whichever thread reads it.
 pub trait Part: Send {
     /// Looks at the next traces of the group; all traces of one id come together.
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error>;
+
+    /// It has seen the whole group; still on the thread that reads it.
+    fn end(&mut self) {}
 }
 
 /// Some traces and their durations.
@@ -54,6 +71,9 @@ pub struct Piece<'a> {
     pub traces: &'a Traces,
     /// Every stage of each trace: estimate, lower and upper end, in ticks of the reference.
     pub durations: &'a Durations,
+    attributes: &'a BTreeMap<Wanted, Column>,
+    /// Where it begins in the columns of the attributes.
+    first: usize,
 }
 
 /// Outcome of one stage of one trace.
@@ -88,6 +108,19 @@ impl Outcome {
 }
 
 impl Piece<'_> {
+    /// An attribute of the stamp in that row; `None`: the stamp has none, or the sink did not ask for it.
+    pub fn attribute(&self, wanted: Wanted, row: usize) -> Option<i64> {
+        self.attributes.get(&wanted)?.get(self.first + row)
+    }
+
+    /// When the stamp of a point in that row was taken, in ticks of the reference; `None`: there is no stamp, or
+    /// nothing bounds it.
+    pub fn instant(&self, point: usize, row: usize) -> Option<Span> {
+        let raw = self.traces.points().get(point)?.get(row)?;
+        let [estimate, lo, hi] = self.clocks.instant(point, raw)?;
+        Some(Span { estimate, lo, hi })
+    }
+
     /// Outcome of the stage with that index in that row, as the table counts it, and its duration if it has one.
     pub fn outcome(&self, stage: usize, row: usize) -> (Outcome, Option<Span>) {
         let Self { layout, traces, durations, .. } = self;
@@ -110,6 +143,11 @@ impl<A: Part, B: Part> Part for (A, B) {
         self.0.add(piece)?;
         self.1.add(piece)
     }
+
+    fn end(&mut self) {
+        self.0.end();
+        self.1.end();
+    }
 }
 
 impl<A: Sink, B: Sink> Sink for (A, B) {
@@ -123,11 +161,19 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
         self.0.merge(part.0)?;
         self.1.merge(part.1)
     }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        [self.0.wanted(), self.1.wanted()].concat()
+    }
 }
 
 impl<P: Part> Part for Option<P> {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         self.as_mut().map_or(Ok(()), |part| part.add(piece))
+    }
+
+    fn end(&mut self) {
+        self.iter_mut().for_each(Part::end);
     }
 }
 
@@ -141,6 +187,10 @@ impl<S: Sink> Sink for Option<S> {
     fn merge(&mut self, part: Self::Part) -> Result<(), Error> {
         self.as_mut().zip(part).map_or(Ok(()), |(sink, part)| sink.merge(part))
     }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        self.as_ref().map_or_else(Vec::new, Sink::wanted)
+    }
 }
 
 /// A run whose traces can be scanned under one query.
@@ -153,7 +203,7 @@ pub struct Scan {
 impl Scan {
     /// Reads the evidence of `run` and finds its traces.
     pub fn of(run: &Run, query: &Query) -> Result<Self, Error> {
-        let inputs = Inputs::of(run, query, None)?;
+        let inputs = Inputs::of(run, query, Beside::default())?;
         let readers = traces_of(run, &inputs.layout)?;
         Ok(Self { inputs, readers, hertz: reference_node(run.manifest())?.counter.frequency.hertz })
     }
@@ -193,9 +243,11 @@ impl Scan {
     pub fn stream(&self, sink: &mut impl Sink) -> Result<(), Error> {
         for reader in &self.readers {
             for group in 0..reader.groups() {
-                show_group(&self.inputs, &reader.read_group(group)?, |piece| {
+                let attributes = attributes(&self.inputs.layout, reader, group, &sink.wanted())?;
+                show_group(&self.inputs, &reader.read_group(group)?, &attributes, |piece| {
                     let mut part = sink.part();
                     part.add(piece)?;
+                    part.end();
                     sink.merge(part)
                 })?;
             }
@@ -216,10 +268,13 @@ pub(crate) fn over(
         groups.flat_map(|(reader, table)| (0..table.groups()).map(move |group| (reader, group))).collect();
     let again = |_| readers.iter().map(KeyedReader::again).collect::<Result<Vec<_>, _>>();
     let mut workers = (0..workers.clamp(1, groups.len().max(1))).map(again).collect::<Result<Vec<_>, _>>()?;
+    let wanted = sink.wanted();
     for round in groups.chunks(workers.len()) {
         let work: Vec<_> = round.iter().zip(&mut workers).map(|(&at, readers)| (at, readers, sink.part())).collect();
         let parts = in_parallel(work.into_iter(), |((reader, group), readers, mut part)| {
-            show_group(inputs, &readers[reader].read_group(group)?, |piece| part.add(piece))?;
+            let attributes = attributes(&inputs.layout, &readers[reader], group, &wanted)?;
+            show_group(inputs, &readers[reader].read_group(group)?, &attributes, |piece| part.add(piece))?;
+            part.end();
             Ok::<_, Error>(part)
         });
         for part in parts {
@@ -229,10 +284,23 @@ pub(crate) fn over(
     Ok(())
 }
 
+/// The columns of a row group that are asked for.
+fn attributes(
+    layout: &Layout,
+    reader: &KeyedReader,
+    group: usize,
+    wanted: &[Wanted],
+) -> Result<BTreeMap<Wanted, Column>, Error> {
+    let place = |point: usize| layout.points().get(point).map(|point| point.place.to_string());
+    let named = wanted.iter().filter_map(|&wanted| Some((wanted, place(wanted.point)?)));
+    named.map(|(wanted, place)| Ok((wanted, reader.read_attribute(group, &place, wanted.attribute)?))).collect()
+}
+
 /// Shows the traces of one row group, piece by piece.
-pub(crate) fn show_group(
+fn show_group(
     inputs: &Inputs,
     keyed: &KeyedRows,
+    attributes: &BTreeMap<Wanted, Column>,
     mut show: impl FnMut(&Piece<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Inputs { layout, clocks, .. } = inputs;
@@ -240,12 +308,12 @@ pub(crate) fn show_group(
     let mut first = 0;
     while first < keyed.len() {
         let piece = first..piece_end(keyed, first);
-        first = piece.end;
+        let begins = std::mem::replace(&mut first, piece.end);
         let ticks = keyed.columns.iter().map(|column| column.slice(piece.clone()));
         let of_piece = marks.range(piece.clone()).map(|(row, marks)| (row - piece.start, marks.clone()));
         let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
         let durations = Durations::of(layout, clocks, &traces).map_err(Error::work)?;
-        show(&Piece { layout, clocks, traces: &traces, durations: &durations })?;
+        show(&Piece { layout, clocks, traces: &traces, durations: &durations, attributes, first: begins })?;
     }
     Ok(())
 }

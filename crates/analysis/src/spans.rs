@@ -75,7 +75,7 @@ impl Sink for Gathered {
 }
 
 impl Part for Gathered {
-    fn add(&mut self, &Piece { layout, clocks, traces, durations }: &Piece<'_>) -> Result<(), Error> {
+    fn add(&mut self, &Piece { layout, clocks, traces, durations, .. }: &Piece<'_>) -> Result<(), Error> {
         tally(layout, clocks, traces, durations, &mut self.tallies);
         let first = (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0);
         self.traces.extend(first.map(|row| Spanned {

@@ -4,7 +4,8 @@
 mod copied;
 
 use copied::Copied;
-use tickscope_analysis::{Error, Outcome, Part, Piece, Query, Scan, Sink, analyse};
+use tickscope_analysis::{Error, InTime, Outcome, Part, Piece, Query, Scan, Sink, Wanted, analyse};
+use tickscope_trace::Attribute;
 
 /// Ids and outcomes in the order in which they were seen.
 #[derive(Default, PartialEq, Debug)]
@@ -44,6 +45,33 @@ fn a_sink_sees_every_trace_once_in_order_on_any_number_of_threads() {
         let mut seen = Seen::default();
         scan.over_with(workers, &mut seen).unwrap();
         assert_eq!(seen, streamed, "{workers} threads");
+    }
+}
+
+/// Ids by the instant at which they were sent, and their core: a sink of a few lines.
+#[test]
+fn traces_can_be_had_in_order_of_time_with_attributes_of_their_stamps() {
+    let copied = Copied::new(7);
+    let scan = Scan::of(&copied.run(), &Query::default()).unwrap();
+    let value = Wanted { point: 0, attribute: Attribute::Value };
+    let in_time = |workers: usize| {
+        let mut sink = InTime::new(vec![value], move |piece: &Piece<'_>, row, found: &mut Vec<_>| {
+            let sent = piece
+                .instant(0, row)
+                .map(|sent| (sent.lo, (piece.traces.ids()[row], sent, piece.attribute(value, row))));
+            found.extend(sent);
+        });
+        scan.over_with(workers, &mut sink).unwrap();
+        sink.ordered().collect::<Vec<_>>()
+    };
+    let all = in_time(1);
+    assert!(all.is_sorted_by_key(|&(tick, _)| tick) && all.len() > 100);
+    assert!(all.iter().all(|(_, (_, sent, _))| sent.lo <= sent.estimate && sent.estimate <= sent.hi));
+    let mut ids: Vec<i64> = all.iter().map(|(_, (id, ..))| *id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, copied.ids());
+    for workers in [2, 5] {
+        assert_eq!(in_time(workers), all, "{workers} threads");
     }
 }
 

@@ -317,6 +317,16 @@ impl Clocks {
         both_reference || counter(stage.from) == counter(stage.to)
     }
 
+    /// When a stamp of a point was taken, in ticks of the reference: estimate, lower and upper end; `None`: nothing
+    /// bounds it. Bounds of a duration are not the difference of two of these: what both share is smaller.
+    pub fn instant(&self, point: usize, raw: i64) -> Option<[i64; 3]> {
+        if self.is_unrelated(point) {
+            return None;
+        }
+        let Placement { estimate, interval } = self.place(point, raw).ok()?.on_reference;
+        Some([estimate.get(), interval.lo().get(), interval.hi().get()])
+    }
+
     /// Where a stamp lies, link by link.
     pub(crate) fn place(&self, point: usize, raw: i64) -> Result<Placed, Refusal> {
         let (counter_estimate, counter) = match self.own(point) {

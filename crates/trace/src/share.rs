@@ -98,7 +98,7 @@ impl Share {
     }
 
     /// Adds what is known of further traces.
-    pub(crate) fn merge_into(all: &mut Option<Self>, later: Option<Self>) {
+    pub fn merge_into(all: &mut Option<Self>, later: Option<Self>) {
         let Some(later) = later else { return };
         let all = all.get_or_insert(Self { whole: later.whole, ..Self::default() });
         all.traces += later.traces;
