@@ -10,7 +10,7 @@
  * memory (docs/block-format.md) that outlive the process: a program killed by SIGKILL loses none that returned.
  *
  * Nothing here ends, blocks (unless asked to) or crashes the program: without TICKSCOPE_DIR, or where anything is wrong,
- * points are off and one line on stderr says why. The environment, read once a process:
+ * points are off and one line on stderr says why. The environment, read at load, else at the first opening:
  *
  *     TICKSCOPE_DIR          stamp directory, on tmpfs; unset: every point is off
  *     TICKSCOPE_NODE         this node's name
@@ -149,8 +149,9 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
 /*
  * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
  *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
- * It costs one thread-local load and a branch more than a kept channel. The first opening in a process makes its pool,
- * in milliseconds: do it at the start. A thread's first use is not for signal handlers, and its end closes the channel.
+ * It costs one thread-local load and a branch more than a kept channel. A pool is made when this object is loaded, but
+ * a forked child's at its first opening or stamp, which takes milliseconds then. A thread's first use is not for signal
+ * handlers, and its end closes the channel.
  */
 #define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
     __extension__({                                                                                                    \
@@ -945,11 +946,6 @@ TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found
     }
 }
 
-/* Before main: what gets number 2 later may be a file of the program's. */
-__attribute__((constructor)) TICKSCOPE__COLD void tickscope__loaded(void) {
-    if (tickscope__process.stderr_at_load.inode == 0) tickscope__process.stderr_at_load = tickscope__file_of(2);
-}
-
 __extension__ typedef __int128 tickscope__wide;
 
 TICKSCOPE__COLD tickscope__wide tickscope__floor(tickscope__wide dividend, tickscope__wide divisor) {
@@ -1545,6 +1541,7 @@ TICKSCOPE__COLD void tickscope__describe_pool(struct tickscope__pool_header *hea
     header->when_full = (uint8_t)own->when_full;
     header->injected = own->injected | own->realtime_injected;
     header->created_tick = tickscope__now(TICKSCOPE_PLAIN);
+    header->state = TICKSCOPE__POOL_CLOSED; /* until a channel is opened: there is nothing to recover */
     memcpy(header->node, own->node, TICKSCOPE__NAME_BYTES);
     memcpy(header->key, own->key, TICKSCOPE__KEY_BYTES);
     tickscope__describe_process(header);
@@ -1824,6 +1821,24 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
     if (!tickscope__make_pool()) own->directory[0] = 0;
 }
 
+/*
+ * When this object is loaded, before main: what gets number 2 later may be a file of the program's; and a pool takes
+ * milliseconds, which the first stamp must not. Where there is no such directory, the first opening says so.
+ */
+__attribute__((constructor)) TICKSCOPE__COLD void tickscope__loaded(void) {
+    struct tickscope__process *own = &tickscope__process;
+    const char *directory = getenv("TICKSCOPE_DIR");
+    sigset_t mask;
+    int error = errno;
+    if (own->stderr_at_load.inode == 0) own->stderr_at_load = tickscope__file_of(2);
+    if (directory && directory[0] && faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0) {
+        tickscope__hold(&mask);
+        if (!own->ready) tickscope__start_held();
+        tickscope__let_go(&mask);
+    }
+    errno = error;
+}
+
 /* Takes a free entry among those from `first` on; 0: there is none. */
 TICKSCOPE__COLD struct tickscope__entry *tickscope__take_entry_held(uint32_t first, uint32_t count, uint32_t hint) {
     struct tickscope__entry *entries = tickscope__process.entries + first;
@@ -1841,7 +1856,9 @@ TICKSCOPE__COLD struct tickscope__entry *tickscope__take_entry_held(uint32_t fir
 TICKSCOPE__COLD void tickscope__describe_entry_held(struct tickscope__entry *entry, const tickscope_channel *channel,
                                                     uint32_t state) {
     memset(&entry->dropped, 0, 64); /* to seen */
-    uint32_t serial = __atomic_fetch_add(&tickscope__process.pool->channels, 1, __ATOMIC_RELAXED);
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    uint32_t serial = __atomic_fetch_add(&pool->channels, 1, __ATOMIC_RELAXED);
+    if (serial == 0) __atomic_store_n(&pool->state, TICKSCOPE__POOL_OPEN, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->serial, serial, __ATOMIC_RELAXED);
     entry->number = 0;
     entry->thread = state == TICKSCOPE__ENTRY_SHARED ? 0 : channel->thread;

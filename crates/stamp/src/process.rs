@@ -276,6 +276,13 @@ impl Process {
     }
 }
 
+/// Makes the pool before anything is opened. What fails is left to the first opening, which tells of it.
+pub(crate) fn start_early() {
+    if Environment::read(|name| std::env::var_os(name)).is_ok() {
+        with(|process| drop(process.start()));
+    }
+}
+
 /// Asks the collector to store what this process's channels under the policy `keep` hold; may be called anywhere.
 pub fn dump() {
     with(|process| {
@@ -431,6 +438,8 @@ impl OwnPool {
             (*header).when_full = environment.when_full as u8;
             (*header).process_start = process_start;
             (*header).injected = u32::from(clocks.are_injected());
+            // Until a channel is opened: there is nothing to recover.
+            *(*header).state.get_mut() = PoolState::Closed as u32;
             (*header).created_tick = clocks.counter.read(ReadOrdering::Plain);
             (*header).node = padded(&environment.node);
             (*header).command = command;
@@ -479,7 +488,11 @@ impl OwnPool {
         let (first, last) = if shared { (i64::MAX, i64::MIN) } else { (0, 0) };
         entry.lost_first.store(first, Ordering::Relaxed);
         entry.lost_last.store(last, Ordering::Relaxed);
-        entry.serial.store(self.header().channels.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let serial = self.header().channels.fetch_add(1, Ordering::Relaxed);
+        if serial == 0 {
+            self.header().state.store(PoolState::Open as u32, Ordering::Release);
+        }
+        entry.serial.store(serial, Ordering::Relaxed);
         entry.number.store(0, Ordering::Relaxed);
         entry.thread.store(if shared { 0 } else { thread_id() }, Ordering::Relaxed);
         entry.opened_tick.store(wanted.now, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use c_program::{Running, StampDirectory, compile_with, ids, records, until};
+use tickscope_stamp::block::PoolState;
 use tickscope_stamp::pool::Pool;
 use tickscope_stamp::{Channel, Fields, Ordering, point};
 
@@ -137,6 +138,29 @@ fn c_threads_outlive_a_library_in_which_they_stamped() {
     assert_eq!(stamped, [vec![1], vec![50, 100], vec![50, 100], vec![50, 100]], "the program's, and the library's");
 }
 
+#[test]
+fn c_and_rust_programs_have_a_pool_before_they_begin() {
+    for mut program in guests(&["first"]) {
+        let directory = StampDirectory::new("guest-first");
+        expect_alive(directory.measure(&mut program));
+        let pools = directory.pools();
+        let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
+        assert_eq!((pools.len(), ids(&stamps)), (1, vec![1]));
+        assert!(pools[0].header().created_tick < stamps[0].tick, "the first stamp waited for the pool");
+    }
+}
+
+#[test]
+fn c_and_rust_programs_that_open_nothing_leave_nothing_to_recover() {
+    for mut program in guests(&["idle"]) {
+        let directory = StampDirectory::new("guest-idle");
+        expect_alive(directory.measure(&mut program));
+        let pools = directory.pools();
+        let channels = pools[0].header().channels.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((pools.len(), channels, pools[0].state()), (1, 0, Some(PoolState::Closed)));
+    }
+}
+
 /// A program in Rust: this test file, run again.
 #[test]
 fn the_rust_program() {
@@ -145,6 +169,12 @@ fn the_rust_program() {
         ["complain"] => complain(),
         ["reuse", path] => reuse(path),
         ["pending"] => keep_pending(),
+        ["first"] => record_first(),
+        ["idle"] => {
+            println!("alive");
+            // SAFETY: ends this process as a kill would, but for what it printed.
+            unsafe { libc::_exit(0) };
+        }
         ["descriptors", path] => keep_descriptors(path),
         _ => panic!("expected a role, found {role}"),
     }
@@ -154,6 +184,11 @@ fn the_rust_program() {
 fn complain() {
     point!("work", before).stamp(1);
     assert!(Channel::open("no such name", Ordering::Plain, Fields::Slim).is_err());
+}
+
+fn record_first() {
+    let tick = tickscope_counter::before();
+    point!("work", before).record(1, tick);
 }
 
 fn reuse(path: &str) {

@@ -8,6 +8,8 @@
  *                             that stamps and writes to each of them; fails if one leads elsewhere
  *     guest unload LIBRARY    three times loads LIBRARY (plugin.c), has a thread and itself stamp there, and unloads it
  *                             before that thread ends; forks, and ends its main thread before the process
+ *     guest first             reads the counter before anything else, and records id 1 with it
+ *     guest idle              does nothing, and is cut off
  *
  * Each stamps id 1 at point "work", and prints "alive" at its end.
  */
@@ -108,6 +110,11 @@ static int unload(const char *path) {
     pthread_exit(0);
 }
 
+static void record_first(void) {
+    int64_t tick = tickscope_now(TICKSCOPE_BEFORE);
+    tickscope_record(TICKSCOPE_POINT("work", TICKSCOPE_BEFORE, 0), 1, tick);
+}
+
 int main(int argc, char **argv) {
     int failed = 0;
     if (argc < 2) return 2;
@@ -116,6 +123,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "pending")) failed = keep_pending();
     if (!strcmp(argv[1], "descriptors")) failed = keep_descriptors(argv[2]);
     if (!strcmp(argv[1], "unload")) failed = unload(argv[2]);
+    if (!strcmp(argv[1], "first")) record_first();
     if (!failed) puts("alive");
+    fflush(stdout);
+    if (!strcmp(argv[1], "idle")) _exit(0);
     return failed;
 }

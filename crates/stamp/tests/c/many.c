@@ -7,7 +7,7 @@
  *     many after THREADS                  the same one after another, without TICKSCOPE_POINT
  *     many drop UID                       stamps 1 to 3 as root, 11 to 13 after it became that user; a child of it that
  *                                         stamps for the first time as that user: 21 to 23
- *     many limited                        under `ulimit -f 1`
+ *     many limited                        stamps once, and goes on
  *     many hostile DIRECTORY POOL         as uid 65534: prints each attempt that succeeds
  */
 #include "tickscope.h"
@@ -132,8 +132,6 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "after")) run(first, 1, stamp_once, &next_id);
     if (!strcmp(way, "drop")) drop((uid_t)first);
     if (!strcmp(way, "limited")) {
-        struct rlimit limit = {512, 512};
-        setrlimit(RLIMIT_FSIZE, &limit);
         stamp_from(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
         puts("went on");
     }
