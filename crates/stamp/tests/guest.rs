@@ -5,13 +5,13 @@ mod c_program;
 use std::fs::{self, File};
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 use c_program::{Running, StampDirectory, compile_with, ids, records, until};
-use tickscope_stamp::block::PoolState;
 use tickscope_stamp::pool::Pool;
 use tickscope_stamp::{Channel, Fields, Ordering, point};
 
@@ -155,9 +155,76 @@ fn c_and_rust_programs_that_open_nothing_leave_nothing_to_recover() {
     for mut program in guests(&["idle"]) {
         let directory = StampDirectory::new("guest-idle");
         expect_alive(directory.measure(&mut program));
+        assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 0, "{program:?}");
+    }
+}
+
+#[test]
+fn c_and_rust_programs_that_open_nothing_do_not_complain() {
+    let directory = StampDirectory::new("guest-silent");
+    let log = directory.0.join("stderr");
+    for (name, value) in [("TICKSCOPE_DIR", "/no/such/directory"), ("TICKSCOPE_POLICY", "wrong")] {
+        for mut program in guests(&["idle"]) {
+            expect_alive(directory.measure(&mut program).env(name, value).stderr(File::create(&log).unwrap()));
+            assert_eq!(fs::read_to_string(&log).unwrap(), "", "{program:?}");
+        }
+        for mut program in guests(&["first"]) {
+            expect_alive(directory.measure(&mut program).env(name, value).stderr(File::create(&log).unwrap()));
+            assert!(fs::read_to_string(&log).unwrap().contains(value), "{program:?}");
+        }
+    }
+}
+
+#[test]
+fn c_and_rust_programs_of_another_user_by_the_first_stamp_have_a_pool_of_that_users() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("LEFT OUT: several users; only root can become them");
+    }
+    for mut program in guests(&["become"]) {
+        let directory = StampDirectory::new("guest-become");
+        fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o1777)).unwrap();
+        expect_alive(directory.measure(&mut program));
+        let own: Vec<_> =
+            fs::read_dir(directory.0.join("uid-33")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let facts = own[0].metadata().unwrap();
+        let (stamps, _) = records(&Pool::open(&own[0]).unwrap()).into_values().next().unwrap();
+        assert_eq!((own.len(), facts.uid(), facts.gid(), ids(&stamps)), (1, 33, 33, vec![1]));
+        assert!(!directory.0.join("uid-0").exists(), "root opened nothing");
+    }
+}
+
+#[test]
+fn c_and_rust_children_leave_their_parents_pool_which_is_there_before_it_begins() {
+    for mut program in guests(&["parent"]) {
+        let directory = StampDirectory::new("guest-parent");
+        expect_alive(directory.measure(&mut program));
+        let mut found: Vec<_> = directory
+            .pools()
+            .into_iter()
+            .map(|pool| {
+                let (stamps, _) = records(&pool).into_values().next().unwrap();
+                (ids(&stamps), pool.header().created_tick < stamps[0].tick, pool.header().pid)
+            })
+            .collect();
+        found.sort();
+        assert!(
+            matches!(&found[..], [(first, true, parent), (second, _, child)]
+            if (first, second) == (&vec![1], &vec![2]) && parent != child),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn c_and_rust_programs_that_closed_their_descriptors_make_a_pool_at_the_first_opening() {
+    let beside = StampDirectory::new("guest-beside");
+    for mut program in guests(&["close", beside.0.join("file").to_str().unwrap()]) {
+        let directory = StampDirectory::new("guest-close");
+        expect_alive(directory.measure(&mut program));
         let pools = directory.pools();
-        let channels = pools[0].header().channels.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!((pools.len(), channels, pools[0].state()), (1, 0, Some(PoolState::Closed)));
+        let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
+        assert_eq!((pools.len(), ids(&stamps)), (1, vec![1]));
     }
 }
 
@@ -176,6 +243,9 @@ fn the_rust_program() {
             unsafe { libc::_exit(0) };
         }
         ["descriptors", path] => keep_descriptors(path),
+        ["become"] => become_another(),
+        ["parent"] => have_child(),
+        ["close", path] => close_first(path),
         _ => panic!("expected a role, found {role}"),
     }
     println!("alive");
@@ -229,12 +299,9 @@ fn led_elsewhere() -> usize {
 fn keep_descriptors(path: &str) {
     let channel = Channel::open("work", Ordering::Plain, Fields::Slim).unwrap();
     channel.stamp(1);
-    let path = std::ffi::CString::new(path).unwrap();
-    // SAFETY: nobody else in this program has descriptors; the child stamps, writes, and leaves by _exit.
+    take_descriptors(path);
+    // SAFETY: the child stamps, writes, and leaves by _exit.
     unsafe {
-        (3..1024).for_each(|number| _ = libc::close(number));
-        assert_eq!(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC, 0o600), 3);
-        (4..=LAST).for_each(|number| _ = libc::dup2(3, number));
         let child = libc::fork();
         if child == 0 {
             let before = led_elsewhere();
@@ -248,4 +315,41 @@ fn keep_descriptors(path: &str) {
     }
     channel.stamp(3);
     assert_eq!(led_elsewhere(), 0);
+}
+
+fn take_descriptors(path: &str) {
+    let path = std::ffi::CString::new(path).unwrap();
+    // SAFETY: nobody else in this program has descriptors.
+    unsafe {
+        (3..1024).for_each(|number| _ = libc::close(number));
+        assert_eq!(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC, 0o600), 3);
+        (4..=LAST).for_each(|number| _ = libc::dup2(3, number));
+    }
+}
+
+fn close_first(path: &str) {
+    take_descriptors(path);
+    Channel::open("work", Ordering::Plain, Fields::Slim).unwrap().stamp(1);
+    assert_eq!(led_elsewhere(), 0);
+}
+
+fn become_another() {
+    // SAFETY: no call has other effects than its own.
+    unsafe { assert!(libc::setgid(33) == 0 && libc::setuid(33) == 0) };
+    Channel::open("work", Ordering::Plain, Fields::Slim).unwrap().stamp(1);
+}
+
+fn have_child() {
+    // SAFETY: the child stamps, and leaves by _exit.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            Channel::open("work", Ordering::Plain, Fields::Slim).unwrap().stamp(2);
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!(status, 0);
+    }
+    record_first();
 }

@@ -8,6 +8,8 @@
  *     many drop UID                       stamps 1 to 3 as root, 11 to 13 after it became that user; a child of it that
  *                                         stamps for the first time as that user: 21 to 23
  *     many limited                        stamps once, and goes on
+ *     many close                          stamps, closes all its descriptors but stdin and stdout, and goes on until stdin
+ *                                         ends
  *     many hostile DIRECTORY POOL         as uid 65534: prints each attempt that succeeds
  */
 #include "tickscope.h"
@@ -134,6 +136,11 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "limited")) {
         stamp_from(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
         puts("went on");
+    }
+    if (!strcmp(way, "close")) {
+        stamp_from(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
+        for (int fd = 2; fd < 1024; fd++) close(fd);
+        if (write(1, "closed\n", 7) == 7) while (read(0, &count, 1) > 0) continue;
     }
     if (!strcmp(way, "hostile")) attack(argv[2], argv[3]);
     return 0;
