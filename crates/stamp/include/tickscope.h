@@ -45,6 +45,8 @@
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
  * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
+ * The pool is made at load, and seen from the first opening on. That makes one, in milliseconds, in a forked child, a
+ * process that changed its user or closed all its descriptors, and where a file system has no O_TMPFILE.
  */
 #ifndef TICKSCOPE_H
 #define TICKSCOPE_H
@@ -1567,8 +1569,8 @@ TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__po
 }
 
 /*
- * Puts other memory where the pool was, as empty as a new one, in a forked child. Not a hole: fork may have been called in a
- * signal handler that interrupted a stamp, and that stamp goes on there.
+ * Puts other memory where the pool was, as empty as a new one, in a forked child. Not a hole: fork may have been called
+ * in a signal handler that interrupted a stamp, and that stamp goes on there.
  */
 TICKSCOPE__COLD void tickscope__forget_pool(struct tickscope__pool_header *pool) {
     unsigned char description[offsetof(struct tickscope__pool_header, state)];
@@ -1591,7 +1593,7 @@ TICKSCOPE__COLD void tickscope__leave_pool_held(void) {
     own->is_unnamed = 0;
 }
 
-/* Makes a pool of a new file: sized before it is mapped, locked and whole before it has its name. 0: it is this process's. */
+/* Makes a pool of a new file, sized before it is mapped, whole and locked before it has a name. 0: it is there. */
 TICKSCOPE__COLD const char *tickscope__fill_pool(int fd, uint64_t instance) {
     struct tickscope__process *own = &tickscope__process;
     uint64_t bytes = own->block_offset + own->block_count * own->block_bytes;
@@ -1621,7 +1623,7 @@ TICKSCOPE__COLD const char *tickscope__fill_pool(int fd, uint64_t instance) {
     return 0;
 }
 
-/* Makes a pool in that directory, and then gives it its name. */
+/* Makes a pool in that directory; it is whole before it has its name. */
 TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory) {
     char hidden[TICKSCOPE__FILE_NAME_BYTES], name[TICKSCOPE__FILE_NAME_BYTES];
     uint64_t instance = tickscope__random();

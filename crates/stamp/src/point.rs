@@ -80,7 +80,8 @@ pub fn open_kept(point: &str, ordering: Ordering, fields: Fields) -> Channel {
 ///
 /// The first argument is the point's name, the second what its readings are ordered against (`plain`, `before`,
 /// `after`), a third what its stamps carry (`slim`, `wide`, `full`). The pool is made when the program is loaded; that
-/// of a forked child at its first stamp, which takes milliseconds then.
+/// of a forked child, or of a process that changed its user or closed all its descriptors, at its first stamp, which
+/// takes milliseconds then.
 ///
 /// ```
 /// tickscope_stamp::point!("send", before).stamp(7); // off unless TICKSCOPE_DIR is set

@@ -8,8 +8,7 @@
  *     many drop UID                       stamps 1 to 3 as root, 11 to 13 after it became that user; a child of it that
  *                                         stamps for the first time as that user: 21 to 23
  *     many limited                        stamps once, and goes on
- *     many close                          stamps, closes all its descriptors but stdin and stdout, and goes on until stdin
- *                                         ends
+ *     many close                          stamps, closes all descriptors but stdin and stdout, and ends with stdin
  *     many hostile DIRECTORY POOL         as uid 65534: prints each attempt that succeeds
  */
 #include "tickscope.h"
@@ -68,7 +67,7 @@ static void stamp_from(tickscope_channel *channel, int64_t first) {
 }
 
 static void drop(uid_t user) {
-    pid_t child = fork(); /* before this process has a pool, as a server's worker */
+    pid_t child = fork(); /* before this process opens anything, as a server's worker */
     if (child == 0) {
         become(user);
         stamp_from(TICKSCOPE_POINT("late", TICKSCOPE_PLAIN, 0), 21);
