@@ -181,16 +181,18 @@ fn c_and_rust_programs_of_another_user_by_the_first_stamp_have_a_pool_of_that_us
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("LEFT OUT: several users; only root can become them");
     }
-    for mut program in guests(&["become"]) {
+    for (user, mut program) in
+        [33, 0].iter().flat_map(|user| guests(&["become", &user.to_string()]).map(|it| (user, it)))
+    {
         let directory = StampDirectory::new("guest-become");
         fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o1777)).unwrap();
         expect_alive(directory.measure(&mut program));
-        let own: Vec<_> =
-            fs::read_dir(directory.0.join("uid-33")).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let facts = own[0].metadata().unwrap();
-        let (stamps, _) = records(&Pool::open(&own[0]).unwrap()).into_values().next().unwrap();
-        assert_eq!((own.len(), facts.uid(), facts.gid(), ids(&stamps)), (1, 33, 33, vec![1]));
-        assert!(!directory.0.join("uid-0").exists(), "root opened nothing");
+        let places: Vec<_> = fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(places, [directory.0.join(format!("uid-{user}"))], "it opened nothing before");
+        let pools: Vec<_> = fs::read_dir(&places[0]).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let facts = pools[0].metadata().unwrap();
+        let (stamps, _) = records(&Pool::open(&pools[0]).unwrap()).into_values().next().unwrap();
+        assert_eq!((pools.len(), facts.uid(), facts.gid(), ids(&stamps)), (1, *user, 33, vec![1]));
     }
 }
 
@@ -243,7 +245,7 @@ fn the_rust_program() {
             unsafe { libc::_exit(0) };
         }
         ["descriptors", path] => keep_descriptors(path),
-        ["become"] => become_another(),
+        ["become", user] => become_another(user.parse().unwrap()),
         ["parent"] => have_child(),
         ["close", path] => close_first(path),
         _ => panic!("expected a role, found {role}"),
@@ -333,9 +335,9 @@ fn close_first(path: &str) {
     assert_eq!(led_elsewhere(), 0);
 }
 
-fn become_another() {
+fn become_another(user: u32) {
     // SAFETY: no call has other effects than its own.
-    unsafe { assert!(libc::setgid(33) == 0 && libc::setuid(33) == 0) };
+    unsafe { assert!(libc::setgid(33) == 0 && libc::setuid(user) == 0) };
     Channel::open("work", Ordering::Plain, Fields::Slim).unwrap().stamp(1);
 }
 

@@ -10,7 +10,7 @@
  *                             before that thread ends; forks, and ends its main thread before the process
  *     guest first             reads the counter before anything else, and records id 1 with it
  *     guest idle              does nothing, and is cut off
- *     guest become            gives up root for user 33 before it opens anything, and stamps
+ *     guest become USER       gives up group 0 for 33, and root for that user, before it opens anything, and stamps
  *     guest parent            forks a child that opens a point and stamps id 2, before it does so itself
  *     guest close FILE        closes all its descriptors, has FILE under as many numbers, and opens its first point
  *
@@ -123,8 +123,8 @@ static void record_first(void) {
     tickscope_record(TICKSCOPE_POINT("work", TICKSCOPE_BEFORE, 0), 1, tick);
 }
 
-static int become(void) {
-    if (setgid(33) != 0 || setuid(33) != 0) return 1;
+static int become(uid_t user) {
+    if (setgid(33) != 0 || setuid(user) != 0) return 1;
     tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
     return 0;
 }
@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "descriptors")) failed = keep_descriptors(argv[2]);
     if (!strcmp(argv[1], "unload")) failed = unload(argv[2]);
     if (!strcmp(argv[1], "first")) record_first();
-    if (!strcmp(argv[1], "become")) failed = become();
+    if (!strcmp(argv[1], "become")) failed = become((uid_t)atoi(argv[2]));
     if (!strcmp(argv[1], "parent")) failed = have_child();
     if (!strcmp(argv[1], "close")) failed = close_first(argv[2]);
     if (!failed) puts("alive");
