@@ -20,6 +20,7 @@ use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
 use crate::evidence::{core_ticks, on_reference, reading_ticks};
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
+use crate::jitter::PathColumns;
 use crate::kept::Kept;
 use crate::passages::PassageSummary;
 use crate::query::Query;
@@ -217,7 +218,7 @@ struct Scanned {
     inputs: Inputs,
     counts: Counts,
     values: Values,
-    collector: Option<Collector>,
+    collector: Option<(Collector, PathColumns)>,
     trips: Option<ReturnTrips>,
     acknowledged: Option<Acknowledgements>,
     curves: Vec<ClockMapCurve>,
@@ -244,7 +245,13 @@ fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
     let (acknowledged, unread) = Acknowledgements::of(run, &inputs.layout)?;
     inputs.refused.extend(unread);
     let returned = (trips, acknowledged);
-    let mut sink = (gathered, ((draw.then(Collector::default), returned), writer.as_mut().map(DurationRows::to)));
+    let mut sink = (
+        gathered,
+        (
+            (draw.then(|| (Collector::default(), PathColumns::of(&inputs.layout))), returned),
+            writer.as_mut().map(DurationRows::to),
+        ),
+    );
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
     let ((counts, values), ((collector, (trips, acknowledged)), rows)) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
@@ -286,7 +293,8 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
         acknowledged.iter().for_each(|acknowledged| node.add_acknowledged(&layout, acknowledged, manifest));
     }
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
-    let figures = collector.map(|collector| collector.figures(&layout, &clocks, drawn, &relative, curves));
+    let figures = collector
+        .map(|(collector, path)| collector.figures(&layout, &clocks, drawn, &relative, curves, path.jitter(&layout)));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
     let unfit = culprits.into_iter().chain(domains::unfit(nodes()));

@@ -15,6 +15,7 @@ use serde::Serialize;
 use tickscope_trace::{Clocks, Layout, Stage, StageRole, StageValues};
 
 use crate::error::Error;
+use crate::jitter::Jitter;
 use crate::scan::{Part, Piece, Sink};
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
@@ -34,6 +35,8 @@ pub struct Figures {
     pub traces: KeptTraces,
     /// One a related domain.
     pub clock_maps: Vec<ClockMapCurve>,
+    /// The path's stages against its end-to-end.
+    pub jitter: Jitter,
 }
 
 /// A point of the layout.
@@ -83,6 +86,7 @@ impl Collector {
         mut stages: Vec<StageFigures>,
         relative_ticks: &[u64],
         clock_maps: Vec<ClockMapCurve>,
+        jitter: Jitter,
     ) -> Result<Figures, Error> {
         let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
         let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
@@ -100,6 +104,7 @@ impl Collector {
             stages,
             end_to_end,
             clock_maps,
+            jitter,
         })
     }
 }

@@ -10,14 +10,14 @@
 
 use serde::Serialize;
 use tickscope_store::Run;
-use tickscope_trace::StageRole;
+use tickscope_trace::{Layout, StageRole};
 
 use crate::error::Error;
 use crate::query::Query;
 use crate::scan::{Part, Piece, Scan, Sink, in_parallel};
 
 /// Points of a scatter plot, above and below the threshold, at most.
-pub const MOST_POINTS: usize = 500;
+pub const MOST_POINTS: usize = 200;
 /// Outliers of a box that are drawn, at most.
 pub const MOST_OUTLIERS: usize = 100;
 
@@ -100,25 +100,34 @@ pub struct Fit {
 /// X-Lap's figures of a run under `query`.
 pub fn jitter(run: &Run, query: &Query) -> Result<Jitter, Error> {
     let scan = Scan::of(run, query)?;
-    let stages = scan.layout().stages().iter().enumerate();
-    let of = |role: StageRole| stages.clone().filter(move |(_, stage)| stage.role == role).map(|(at, _)| at);
-    let wanted: Vec<usize> = of(StageRole::Path).chain(of(StageRole::EndToEnd).take(1)).collect();
-    let mut columns = Columns { values: vec![Vec::new(); wanted.len()], stages: wanted, left_out: 0 };
+    let mut columns = PathColumns::of(scan.layout());
     scan.over(&mut columns)?;
-    let name = |&stage: &usize| scan.layout().stages()[stage].name.clone();
-    let names: Vec<String> = columns.stages.iter().map(name).collect();
-    Ok(Jitter::of(&names, &columns.values, columns.left_out))
+    Ok(columns.jitter(scan.layout()))
 }
 
-/// Estimates of the stages, of traces that have all of them.
-struct Columns {
+/// Estimates of the stages of the path, of traces that have all of them: a sink that grows with the run.
+pub(crate) struct PathColumns {
     /// Indices in the layout, the whole last.
     stages: Vec<usize>,
     values: Vec<Vec<i64>>,
     left_out: u64,
 }
 
-impl Part for Columns {
+impl PathColumns {
+    pub(crate) fn of(layout: &Layout) -> Self {
+        let stages = layout.stages().iter().enumerate();
+        let of = |role: StageRole| stages.clone().filter(move |(_, stage)| stage.role == role).map(|(at, _)| at);
+        let stages: Vec<usize> = of(StageRole::Path).chain(of(StageRole::EndToEnd).take(1)).collect();
+        Self { values: vec![Vec::new(); stages.len()], stages, left_out: 0 }
+    }
+
+    pub(crate) fn jitter(self, layout: &Layout) -> Jitter {
+        let name = |&stage: &usize| layout.stages()[stage].name.clone();
+        Jitter::of(&self.stages.iter().map(name).collect::<Vec<_>>(), &self.values, self.left_out)
+    }
+}
+
+impl Part for PathColumns {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         let Some((&whole, _)) = self.stages.split_last() else { return Ok(()) };
         let ends = &piece.layout.stages()[whole];
@@ -133,7 +142,7 @@ impl Part for Columns {
     }
 }
 
-impl Sink for Columns {
+impl Sink for PathColumns {
     type Part = Self;
 
     fn part(&self) -> Self {

@@ -11,6 +11,7 @@ mod counts;
 mod doctor;
 mod export;
 mod failure;
+mod figures;
 mod finish;
 mod groups;
 mod ids;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Check(options) => check::check(options),
         Command::Ids(options) => ids::ids(options),
         Command::Report(options) => report::report(options),
+        Command::Figures(options) => figures::figures(options),
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),

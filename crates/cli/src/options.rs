@@ -58,6 +58,8 @@ pub enum Command {
     Ids(IdsOptions),
     /// Write a run's page: one HTML file that opens offline
     Report(ReportOptions),
+    /// Draw a run's jitter as X-Lap does: a trace, box plots, causes, correlations, an SVG file each
+    Figures(FiguresOptions),
     /// Write every duration of every trace in another program's format
     Export(ExportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
@@ -422,6 +424,21 @@ pub struct ReportOptions {
     pub query: QueryOptions,
     /// Print what the page says and draws as JSON, and write no page
     #[arg(long, conflicts_with = "out")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct FiguresOptions {
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// The folder to write into [default: RUN/figures]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub query: QueryOptions,
+    /// Print what is drawn, and the files, as JSON
+    #[arg(long)]
     pub json: bool,
 }
 

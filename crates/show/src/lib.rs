@@ -35,6 +35,7 @@ mod summary;
 pub mod terminal;
 mod text;
 mod typesetting;
+mod x_lap;
 
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
@@ -45,6 +46,7 @@ use tickscope_tick::Label;
 pub use counts::counts_document;
 use document::Words;
 use quantity::Unit;
+pub use x_lap::{XLap, XLapFigure};
 
 /// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they
 /// change their meaning.

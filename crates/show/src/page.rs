@@ -6,6 +6,7 @@ use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histog
 use crate::document::{Block, html};
 use crate::quantity::{Unit, count};
 use crate::text::{Text, inline_json};
+use crate::x_lap::XLap;
 use crate::{Report, chapters, counts, headline, path_bar, policy, stages};
 
 /// No page is larger: it is to be sent by mail. Most of it is the library that draws.
@@ -110,6 +111,7 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         meanings = html(&[Block::terms(&stages::MEANINGS)]),
         measured = count(figures.traces.measured),
         quantiles = html(&[stages::quantiles(report)]),
+        x_lap = html(&XLap::of(report.figures, report.analysis.frequency.hertz).blocks()),
         clocks = html(&chapters::clocks(report)),
         losses = html(&chapters::losses(report)),
         counts = html(&counts::blocks(report)),

@@ -277,8 +277,7 @@ impl Figure {
 
     /// A bar on a row from one value to another, and a dot at a third; `shift` pixels below the row's middle.
     pub fn range(&mut self, ends: [f64; 2], dot: f64, row: Row, ink: Ink) {
-        let [pitch, above] = self.rows;
-        let y = self.margin.top + row.number as f64 * pitch + f64::midpoint(pitch, above) + row.shift;
+        let y = self.middle(row);
         let [x1, x2, at] = [ends[0], ends[1], dot].map(|value| self.place_x(value));
         let _ = write!(
             self.inside,
@@ -286,6 +285,60 @@ impl Figure {
              stroke-width=\"2\"/><circle cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"3.2\"/></g>",
             ink.style()
         );
+    }
+
+    /// A filled bar on a row from one value to another, so many pixels high.
+    pub fn bar(&mut self, ends: [f64; 2], pixels: f64, row: Row, ink: Ink) {
+        let y = self.middle(row) - pixels / 2.0;
+        let [x1, x2] = ends.map(|value| self.place_x(value));
+        let _ = write!(
+            self.inside,
+            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{pixels:.1}\" fill-opacity=\"0.55\" \
+             style=\"{}\"/>",
+            x1.min(x2),
+            (x2 - x1).abs(),
+            ink.style()
+        );
+    }
+
+    /// A short upright on a row, so many pixels high.
+    pub fn notch(&mut self, x: f64, pixels: f64, row: Row, ink: Ink) {
+        let (x, y) = (self.place_x(x), self.middle(row));
+        let _ = write!(
+            self.inside,
+            "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{x:.1}\" y2=\"{:.1}\" style=\"{}\" stroke-width=\"2\"/>",
+            y - pixels / 2.0,
+            y + pixels / 2.0,
+            ink.style()
+        );
+    }
+
+    /// Circles on a row.
+    pub fn circles(&mut self, values: &[f64], row: Row, ink: Ink) {
+        let y = self.middle(row);
+        let at = |value: &f64| format!("<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"2\"/>", self.place_x(*value));
+        let all: String = values.iter().map(at).collect();
+        let _ = write!(self.inside, "<g style=\"{};fill:none\">{all}</g>", ink.style());
+    }
+
+    /// Dots at points.
+    pub fn dots(&mut self, points: &[[f64; 2]], ink: Ink) {
+        let at = |&[x, y]: &[f64; 2]| {
+            format!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"1.8\"/>", self.place_x(x), self.place_y(y))
+        };
+        let all: String = points.iter().map(at).collect();
+        let _ = write!(self.inside, "<g style=\"{}\" fill-opacity=\"0.6\" stroke=\"none\">{all}</g>", ink.style());
+    }
+
+    /// A few words at the end of a row.
+    pub fn words(&mut self, x: f64, row: Row, text: &str) {
+        let (x, y) = (self.place_x(x) + 6.0, self.middle(row) + 4.0);
+        self.label(x, y, "start", text);
+    }
+
+    fn middle(&self, row: Row) -> f64 {
+        let [pitch, above] = self.rows;
+        self.margin.top + row.number as f64 * pitch + f64::midpoint(pitch, above) + row.shift
     }
 
     /// An upright through the whole figure where something happens, dashed where it ends.
@@ -344,6 +397,11 @@ impl Figure {
             "<line x1=\"{x:.1}\" y1=\"{y1:.1}\" x2=\"{x:.1}\" y2=\"{y2:.1}\" style=\"{}\" stroke-width=\"{pixels}\"/>",
             ink.style()
         );
+    }
+
+    /// Pixels from left to right, and from top to bottom.
+    pub(crate) fn size(&self) -> [f64; 2] {
+        [self.width, self.height]
     }
 
     /// The figure in a document; `words` say what it shows.

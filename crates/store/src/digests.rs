@@ -28,7 +28,7 @@ const UNREADABLE: &str = "none:";
 /// Bytes that the list has at most.
 const LIST_BYTES: u64 = 256 << 20;
 /// Files that hold nothing of their own: derived from the others of a run, or locked only.
-const DERIVED: [&str; 3] = ["durations", "report.html", "run.lock"];
+const DERIVED: [&str; 4] = ["durations", "figures", "report.html", "run.lock"];
 
 /// Something about a run's files that is not as it was when the run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,0 +1,435 @@
+//! X-Lap's figures 3 to 6 of any run: a trace, the jitter of each stage, what causes it, and how each goes with the
+//! whole; on the page, and each in a file of its own.
+//!
+//! Guarantees: each says its unit, how many traces it is of, and what is drawn of how many; a figure of nothing is a
+//! sentence. Deliberately absent: computing (`tickscope_analysis::jitter`).
+
+use tickscope_analysis::figures::{DrawnTrace, Figures};
+use tickscope_analysis::{Fit, Jitter, JitterBox, StageJitter};
+
+use crate::document::Block;
+use crate::headline::sentence;
+use crate::plot::{Axis, Figure, Ink, Room, Row, short};
+use crate::text::Text;
+
+/// Stages that are drawn, at most; a path of more is told so.
+const MOST_STAGES: usize = 12;
+
+/// A run's path as X-Lap draws it.
+pub struct XLap<'a> {
+    /// Its jitter.
+    pub jitter: &'a Jitter,
+    /// A typical trace; `None`: no trace is whole.
+    pub typical: Option<&'a DrawnTrace>,
+    /// Ticks of the reference a second.
+    pub hertz: u64,
+    /// The stages of the layout by name, with the points between which each lies.
+    pub stages: Vec<(String, [usize; 2])>,
+}
+
+/// One of the figures.
+pub struct XLapFigure {
+    /// A name for files.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// Units, counts, and how to read it.
+    pub caption: String,
+    /// The drawings, from left to right and from top to bottom.
+    drawings: Vec<Drawing>,
+}
+
+struct Drawing {
+    size: [f64; 2],
+    svg: String,
+}
+
+impl<'a> XLap<'a> {
+    /// Of what a page draws.
+    pub fn of(figures: &'a Figures, hertz: u64) -> Self {
+        let stages = figures.stages.iter().filter(|stage| stage.role != "end-to-end");
+        let stages = stages.map(|stage| (stage.stage.clone(), [stage.from, stage.to])).collect();
+        Self { jitter: &figures.jitter, typical: figures.traces.typical.as_ref(), hertz, stages }
+    }
+
+    /// All that can be drawn; a sentence for each that cannot.
+    pub fn figures(&self) -> (Vec<XLapFigure>, Vec<String>) {
+        self.drawn(Room::Wide)
+    }
+
+    fn drawn(&self, room: Room) -> (Vec<XLapFigure>, Vec<String>) {
+        let nothing = |what: &str| format!("no {what}: no trace has every stage of the path and the whole");
+        if self.jitter.traces == 0 {
+            return (Vec::new(), vec![nothing("figure of stages")]);
+        }
+        let mut missing = Vec::new();
+        let mut figures = Vec::new();
+        match self.trace(room) {
+            Some(figure) => figures.push(figure),
+            None => missing.push(nothing("typical trace")),
+        }
+        figures.push(self.boxes(room, "jitter", |stage| stage.below.as_ref()));
+        figures.push(self.boxes(room, "jitter-all", |stage| stage.all.as_ref()));
+        if self.jitter.above == 0 {
+            let threshold = self.jitter.threshold_ticks.map_or("none".into(), |ticks| short(self.ns(ticks)));
+            missing.push(format!("no causes of outliers: no trace takes longer than the threshold, {threshold}"));
+        } else {
+            figures.extend([self.above_and_below(room), self.causes(room)]);
+        }
+        figures.push(self.correlations());
+        (figures, missing)
+    }
+
+    /// The figures in a page, for wide screens and narrow ones.
+    pub(crate) fn blocks(&self) -> Vec<Block> {
+        let (wide, missing) = self.drawn(Room::Wide);
+        let (narrow, _) = self.drawn(Room::Narrow);
+        let drawn = wide.into_iter().zip(narrow).flat_map(|(wide, narrow)| {
+            let mut blocks = vec![Block::Heading(wide.title), Block::Note(wide.caption)];
+            match (wide.drawings, narrow.drawings) {
+                (drawings, _) if drawings.len() > 1 => {
+                    blocks.extend(drawings.into_iter().map(|drawing| Block::Figure(drawing.svg)));
+                }
+                (wide, narrow) => blocks.extend(
+                    wide.into_iter().zip(narrow).map(|(wide, narrow)| Block::WideOrNarrow([wide.svg, narrow.svg])),
+                ),
+            }
+            blocks
+        });
+        let missing = missing.iter().map(|why| Block::paragraph(sentence(why)));
+        drawn.chain(missing).collect()
+    }
+
+    fn ns(&self, ticks: f64) -> f64 {
+        ticks * 1e9 / self.hertz.max(1) as f64
+    }
+
+    /// The stages that are drawn, and what is said of the others.
+    fn shown(&self) -> (Vec<&StageJitter>, String) {
+        let (parts, whole): (Vec<_>, Vec<_>) = self.jitter.stages.iter().partition(|stage| !stage.is_whole);
+        let left = parts.len().saturating_sub(MOST_STAGES);
+        let told = if left > 0 {
+            format!(" The first {MOST_STAGES} stages of {} are drawn.", parts.len())
+        } else {
+            String::new()
+        };
+        (parts.into_iter().take(MOST_STAGES).chain(whole).collect(), told)
+    }
+
+    fn of_how_many(&self) -> String {
+        let Jitter { traces, left_out, above, .. } = self.jitter;
+        let threshold = self.jitter.threshold_ticks.map_or("none".into(), |ticks| short(self.ns(ticks)));
+        format!(
+            "n = {traces} traces with every stage, {left_out} without; {above} above the end-to-end threshold \
+             (Q75 + 1.5 IQR) of {threshold}. Durations are estimates: their bounds are in the table."
+        )
+    }
+
+    /// Figure 3: where the time of a typical trace goes, phase by phase.
+    fn trace(&self, room: Room) -> Option<XLapFigure> {
+        let trace = self.typical?;
+        let phases: Vec<(&str, [f64; 2])> = self
+            .stages
+            .iter()
+            .filter_map(|(name, [from, to])| {
+                let at = |point: usize| Some(self.ns((*trace.since_first.get(point)?.as_ref()?).0 as f64));
+                Some((name.as_str(), [at(*from)?, at(*to)?]))
+            })
+            .collect();
+        let ends = || phases.iter().flat_map(|(_, ends)| *ends);
+        let names: Vec<String> = phases.iter().map(|(name, _)| (*name).to_string()).collect();
+        let axis = Axis::around(ends().chain([0.0]), short).named("time since the first stamp of the path");
+        let mut figure = Figure::rows(axis, &names, 22.0, room);
+        for (number, (_, ends)) in phases.iter().enumerate() {
+            let row = Row { number, shift: 0.0 };
+            figure.bar(*ends, 12.0, row, Ink::of(number));
+        }
+        let caption = format!(
+            "Trace {} of kind {}, the one nearest to the median of a sample of {}. Bars over each other are phases \
+             that overlap; stages of the path follow one another.",
+            trace.id, trace.kind, self.jitter.traces
+        );
+        Some(XLapFigure::of("trace", "A typical trace over time".into(), caption, vec![figure]))
+    }
+
+    /// Figure 4: box plots, a row a stage.
+    fn boxes(&self, room: Room, name: &'static str, of: impl Fn(&StageJitter) -> Option<&JitterBox>) -> XLapFigure {
+        let of_which = if name == "jitter" { "up to the threshold" } else { "of all traces" };
+        let (stages, more) = self.shown();
+        let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
+        let drawn = stages.iter().filter_map(|stage| of(stage));
+        let axis =
+            Axis::of_durations_by_spread(drawn.flat_map(|found| self.extremes(found)).collect::<Vec<_>>().into_iter());
+        let mut figure = Figure::rows(axis.named("duration"), &names, 24.0, room);
+        for (number, stage) in stages.iter().enumerate() {
+            of(stage)
+                .into_iter()
+                .for_each(|found| self.draw(&mut figure, found, Row { number, shift: 0.0 }, Ink::of(0)));
+        }
+        let drawn: Vec<String> = stages
+            .iter()
+            .filter_map(|stage| {
+                let found = of(stage)?;
+                (found.outliers > found.outliers_ticks.len())
+                    .then(|| format!("{} of {} at {}", found.outliers_ticks.len(), found.outliers, stage.name))
+            })
+            .collect();
+        let thinned =
+            if drawn.is_empty() { String::new() } else { format!(" Of outliers {} are drawn.", drawn.join(", ")) };
+        let caption = format!(
+            "Median, quartiles, whiskers at the last value within 1.5 IQR, outliers as circles. {}{thinned}{more}",
+            self.of_how_many()
+        );
+        XLapFigure::of(name, format!("Jitter of each stage, {of_which}"), caption, vec![figure])
+    }
+
+    /// What a box reaches to, with the outliers that are drawn, ns.
+    fn extremes(&self, found: &JitterBox) -> Vec<f64> {
+        let outliers = found.outliers_ticks.iter().copied();
+        outliers.chain(found.whiskers_ticks).map(|ticks| self.ns(ticks as f64)).collect()
+    }
+
+    fn draw(&self, figure: &mut Figure, found: &JitterBox, row: Row, ink: Ink) {
+        let [q1, median, q3] = found.quartiles_ticks.map(|ticks| self.ns(ticks));
+        let [first, last] = found.whiskers_ticks.map(|ticks| self.ns(ticks as f64));
+        figure.bar([first, last], 1.4, row, ink);
+        [first, last].into_iter().for_each(|end| figure.notch(end, 7.0, row, ink));
+        figure.bar([q1, q3], 11.0, row, ink);
+        figure.notch(median, 11.0, row, Ink::of(1));
+        let outliers: Vec<f64> = found.outliers_ticks.iter().map(|&ticks| self.ns(ticks as f64)).collect();
+        figure.circles(&outliers, row, ink);
+    }
+
+    /// The stages of traces above and below the threshold, two boxes a row.
+    fn above_and_below(&self, room: Room) -> XLapFigure {
+        let (stages, more) = self.shown();
+        let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
+        let boxes = |stage: &&StageJitter| [stage.below.clone(), stage.above.clone()];
+        let ends: Vec<f64> = stages.iter().flat_map(boxes).flatten().flat_map(|found| self.extremes(&found)).collect();
+        let mut figure =
+            Figure::rows(Axis::of_durations_by_spread(ends.into_iter()).named("duration"), &names, 34.0, room);
+        for (number, stage) in stages.iter().enumerate() {
+            for (found, shift, ink) in [(&stage.below, -7.0, Ink::of(0)), (&stage.above, 7.0, Ink::of(2))] {
+                found.iter().for_each(|found| self.draw(&mut figure, found, Row { number, shift }, ink));
+            }
+        }
+        let caption = format!(
+            "Upper box of each stage: traces up to the end-to-end threshold; lower box: those above it. {}{more}",
+            self.of_how_many()
+        );
+        XLapFigure::of("above-below", "Stages of traces below and above the threshold".into(), caption, vec![figure])
+    }
+
+    /// Figure 5: how often each stage is an outlier where the whole is one.
+    fn causes(&self, room: Room) -> XLapFigure {
+        let Jitter { above, uncaused, several, .. } = self.jitter;
+        let (stages, more) = self.shown();
+        let parts = stages.iter().filter(|stage| !stage.is_whole);
+        let mut rows: Vec<(String, usize)> = parts.map(|stage| (stage.name.clone(), stage.caused)).collect();
+        rows.push(("no stage".into(), *uncaused));
+        let names: Vec<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+        let axis = Axis::from_0(rows.iter().map(|&(_, count)| count as f64 * 1.1), |at| format!("{at:.0}"));
+        let mut figure = Figure::rows(axis.named("traces"), &names, 22.0, room);
+        for (number, (_, count)) in rows.iter().enumerate() {
+            let (row, ink) = (Row { number, shift: 0.0 }, Ink::of(if number + 1 == rows.len() { 2 } else { 0 }));
+            figure.bar([0.0, *count as f64], 12.0, row, ink);
+            figure.words(*count as f64, row, &count.to_string());
+        }
+        let caption = format!(
+            "Of {above} outliers end to end, those in which a stage is an outlier of that stage, too; in {several} \
+             several are. The published rule: it has no magnitude, and names noisy stages that are small. {}{more}",
+            self.of_how_many()
+        );
+        let threshold = self.jitter.threshold_ticks.map_or("none".into(), |ticks| short(self.ns(ticks)));
+        let title = format!("Jitter causes (threshold: {threshold}, {above} traces)");
+        XLapFigure::of("causes", title, caption, vec![figure])
+    }
+
+    /// Figure 6: each stage against the whole.
+    fn correlations(&self) -> XLapFigure {
+        let (stages, more) = self.shown();
+        let mut said = Vec::new();
+        let drawings = stages.iter().filter(|stage| !stage.is_whole).map(|stage| {
+            let ns = |points: &[[i64; 2]]| {
+                points.iter().map(|point| point.map(|ticks| self.ns(ticks as f64))).collect::<Vec<_>>()
+            };
+            let (below, above) = (ns(&stage.points_below), ns(&stage.points_above));
+            let axis = |at: usize| Axis::around(below.iter().chain(&above).map(|point| point[at]), short);
+            let mut figure = Figure::plane(axis(0).named(&stage.name), axis(1).named("end-to-end"));
+            figure.dots(&below, Ink::of(0));
+            figure.dots(&above, Ink::of(2));
+            for (fit, points, ink) in [(stage.fit_below, &below, Ink::of(0)), (stage.fit_above, &above, Ink::of(2))] {
+                fit.and_then(|fit| self.line(fit, points)).into_iter().for_each(|line| figure.curve(&line, ink));
+            }
+            said.push(format!("{}: below {}, above {}", stage.name, told(stage.fit_below), told(stage.fit_above)));
+            figure
+        });
+        let drawings: Vec<Figure> = drawings.collect();
+        let points = tickscope_analysis::MOST_POINTS;
+        let caption = format!(
+            "Each stage against end-to-end, and the line of least squares; traces up to the threshold and above it \
+             apart, up to {points} points of each. Pearson r, Spearman s: {}. No correlation is a cause. {}{more}",
+            said.join("; "),
+            self.of_how_many()
+        );
+        XLapFigure::of("correlation", "Each stage against end-to-end".into(), caption, drawings)
+    }
+
+    /// The line of a fit over the stretch of these points.
+    fn line(&self, fit: Fit, points: &[[f64; 2]]) -> Option<[[f64; 2]; 2]> {
+        let (slope, intercept) = (fit.slope?, self.ns(fit.intercept_ticks?));
+        let (least, most) =
+            points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), [x, _]| (lo.min(*x), hi.max(*x)));
+        (least < most).then(|| [least, most].map(|x| [x, intercept + slope * x]))
+    }
+}
+
+fn told(fit: Option<Fit>) -> String {
+    let number = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.2}"));
+    fit.map_or("none".into(), |fit| format!("r {} s {} (n {})", number(fit.pearson), number(fit.spearman), fit.count))
+}
+
+impl XLapFigure {
+    fn of(name: &'static str, title: String, caption: String, drawings: Vec<Figure>) -> Self {
+        let drawing = |figure: Figure| Drawing { size: figure.size(), svg: figure.svg(&title) };
+        let drawings = drawings.into_iter().map(drawing).collect();
+        Self { name, title, caption, drawings }
+    }
+
+    /// A file of its own: title, drawings two abreast where they are small, caption.
+    pub fn svg(&self) -> String {
+        const WIDTH: f64 = 860.0;
+        const LINE: f64 = 17.0;
+        const LETTERS: usize = 125;
+        let mut body = format!(
+            "<text x=\"0\" y=\"20\" style=\"font-size:16px;font-weight:600;fill:var(--ink)\">{}</text>",
+            Text(&self.title)
+        );
+        let (mut x, mut y, mut row) = (0.0, 32.0, 0.0_f64);
+        for Drawing { size: [width, height], svg } in &self.drawings {
+            if x > 0.0 && x + width > WIDTH {
+                (x, y, row) = (0.0, y + row, 0.0);
+            }
+            let placed = format!("<svg x=\"{x:.0}\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox");
+            body += &svg.replacen("<svg viewBox", &placed, 1);
+            x += width + 20.0;
+            row = row.max(height + 8.0);
+        }
+        y += row + LINE;
+        for line in wrapped(&self.caption, LETTERS) {
+            body += &format!(
+                "<text x=\"0\" y=\"{y:.0}\" style=\"font-size:12px;fill:var(--muted)\">{}</text>",
+                Text(&line)
+            );
+            y += LINE;
+        }
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1:.0}\" viewBox=\"-12 0 {0} {1:.0}\" \
+             font-family=\"Helvetica, Arial, sans-serif\"><title>{2}</title><rect x=\"-12\" width=\"{0}\" \
+             height=\"{1:.0}\" fill=\"#ffffff\"/>{body}</svg>\n",
+            WIDTH + 24.0,
+            y + 8.0,
+            Text(&self.title),
+        );
+        // Programs that draw a file by itself know no variables of a page.
+        for (name, colour) in COLOURS {
+            svg = svg.replace(&format!("var(--{name})"), colour);
+        }
+        svg
+    }
+}
+
+/// Of the page's light style.
+const COLOURS: [(&str, &str); 7] = [
+    ("ink", "#1b1f24"),
+    ("muted", "#545d68"),
+    ("rule", "#d8dde3"),
+    ("soft", "#dbe8f5"),
+    ("accent", "#0b5cad"),
+    ("second", "#8f4e00"),
+    ("third", "#1d6b45"),
+];
+
+/// Lines of at most so many letters, broken between words.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > most {
+            lines.push(word.into());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jitter(traces: usize, above: usize) -> Jitter {
+        let of = |values: [i64; 2]| JitterBox {
+            count: traces,
+            quartiles_ticks: [1.0, 2.0, 3.0],
+            whiskers_ticks: values,
+            outliers: 0,
+            outliers_ticks: Vec::new(),
+        };
+        let stage = |number: usize| StageJitter {
+            name: format!("a<{number}"),
+            is_whole: number == 20,
+            threshold_ticks: Some(6.0),
+            caused: 0,
+            below: Some(of([0, 5])),
+            above: (above > 0).then(|| of([4, 9])),
+            all: Some(of([0, 9])),
+            fit_below: None,
+            fit_above: None,
+            points_below: vec![[1, 2]],
+            points_above: Vec::new(),
+        };
+        let stages = (0..=20).map(stage).collect();
+        Jitter { traces, left_out: 7, threshold_ticks: Some(6.0), above, uncaused: above, several: 0, stages }
+    }
+
+    fn drawn(jitter: &Jitter) -> (Vec<XLapFigure>, Vec<String>) {
+        XLap { jitter, typical: None, hertz: 1_000_000_000, stages: Vec::new() }.figures()
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_a_sentence_and_never_an_empty_figure() {
+        let (figures, missing) = drawn(&jitter(0, 0));
+        assert!(
+            figures.is_empty() && missing.len() == 1 && missing[0].contains("no trace has every stage"),
+            "{missing:?}"
+        );
+        let (figures, missing) = drawn(&jitter(3, 0));
+        let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
+        assert_eq!(names, ["jitter", "jitter-all", "correlation"]);
+        assert!(
+            missing.len() == 2 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
+            "{missing:?}"
+        );
+    }
+
+    #[test]
+    fn a_path_of_many_stages_says_how_many_are_drawn_and_names_are_text() {
+        let (figures, _) = drawn(&jitter(30, 3));
+        for figure in figures {
+            let svg = figure.svg();
+            assert!(figure.caption.contains("The first 12 stages of 20 are drawn"), "{}", figure.caption);
+            assert!(figure.caption.contains("n = 30 traces") && figure.caption.contains("7 without; 3 above"));
+            assert!(svg.contains("a&lt;11") && !svg.contains("a&lt;12") && !svg.contains("a<1"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn a_caption_is_broken_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("far-too-long x", 4), ["far-too-long", "x"]);
+    }
+}

@@ -1,0 +1,103 @@
+"""X-Lap's figures of a run: its rule, computed a second time by the standard library, and files that any program draws."""
+
+import collections
+import json
+import statistics
+import subprocess
+import xml.dom.minidom
+from fractions import Fraction
+
+import duckdb
+import pytest
+
+PATH = ["client.send>server.received", "server.received>server.reply", "server.reply>client.response"]
+STAGES = [*PATH, "end-to-end"]
+
+
+def figures(tickscope, run, out):
+    ended = subprocess.run([tickscope, "figures", run, "--out", out, "--json"], capture_output=True, text=True)
+    assert ended.returncode in (0, 3), ended.stderr
+    return json.loads(ended.stdout)
+
+
+def rows_of(tickscope, run, folder):
+    """Estimates of the path's stages and of the whole, of traces that have all of them."""
+    file = folder / "durations.csv"
+    subprocess.run([tickscope, "export", run, "--csv", file], capture_output=True)
+    query = f"select id, occurrence, stage, estimate_ticks from read_csv('{file}') where outcome in ('measured', 'impossible')"
+    traces = collections.defaultdict(dict)
+    for trace_id, occurrence, stage, ticks in duckdb.sql(query).fetchall():
+        traces[trace_id, occurrence][stage] = ticks
+    return [[trace[stage] for stage in STAGES] for trace in traces.values() if all(stage in trace for stage in STAGES)]
+
+
+def quartiles(values):
+    return [Fraction(of) for of in statistics.quantiles(map(Fraction, values), n=4, method="inclusive")]
+
+
+def fence(values):
+    q1, _, q3 = quartiles(values)
+    return q3 + Fraction(3, 2) * (q3 - q1)
+
+
+def ranks(values):
+    """From 1; equal values share the mean of theirs."""
+    places = collections.defaultdict(list)
+    for place, value in enumerate(sorted(values), 1):
+        places[value].append(place)
+    return [statistics.fmean(places[value]) for value in values]
+
+
+def box(values):
+    q1, median, q3 = quartiles(values)
+    reach = Fraction(3, 2) * (q3 - q1)
+    within = [value for value in values if q1 - reach <= value <= q3 + reach]
+    return {
+        "count": len(values), "quartiles_ticks": [float(of) for of in (q1, median, q3)],
+        "whiskers_ticks": [min(within), max(within)], "outliers": len(values) - len(within),
+    }
+
+
+def test_its_rule_equals_the_standard_librarys(tickscope, swinging_run, tmp_path):
+    found = figures(tickscope, swinging_run, tmp_path / "figures")["jitter"]
+    rows = rows_of(tickscope, swinging_run, tmp_path)
+    columns = list(zip(*rows))
+    fences = [fence(column) for column in columns]
+    above = [row for row in rows if row[-1] > fences[-1]]
+    below = [row for row in rows if row[-1] <= fences[-1]]
+    causes = [[value > limit for value, limit in zip(row[:-1], fences)] for row in above]
+    assert len(rows) > 100 and len(above) > 3, "nothing to tell apart"
+    assert (found["traces"], found["above"]) == (len(rows), len(above))
+    assert found["uncaused"] == sum(not any(of) for of in causes)
+    assert found["several"] == sum(sum(of) > 1 for of in causes)
+    for at, stage in enumerate(found["stages"]):
+        assert stage["name"] == STAGES[at] and stage["threshold_ticks"] == float(fences[at])
+        assert stage["caused"] == (0 if stage["is_whole"] else sum(of[at] for of in causes))
+        for part, some in ("all", rows), ("below", below), ("above", above):
+            expected = box([row[at] for row in some])
+            assert {key: stage[part][key] for key in expected} == expected, (stage["name"], part)
+        for part, some in ("fit_below", below), ("fit_above", above):
+            x, y = [row[at] for row in some], [row[-1] for row in some]
+            fit = stage[part]
+            assert fit["count"] == len(some)
+            assert fit["pearson"] == pytest.approx(statistics.correlation(x, y), abs=1e-9)
+            assert fit["spearman"] == pytest.approx(statistics.correlation(ranks(x), ranks(y)), abs=1e-9)
+            line = statistics.linear_regression(x, y)
+            assert (fit["slope"], fit["intercept_ticks"]) == pytest.approx((line.slope, line.intercept), rel=1e-6)
+
+
+def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swinging_run, tmp_path):
+    out = tmp_path / "made/figures"
+    found = figures(tickscope, swinging_run, out)
+    names = ["trace", "jitter", "jitter-all", "above-below", "causes", "correlation"]
+    assert found["files"] == [str(out / f"{name}.svg") for name in names] and found["missing"] == []
+    for name in names:
+        text = (out / f"{name}.svg").read_text()
+        drawn = xml.dom.minidom.parseString(text)
+        assert drawn.documentElement.getAttribute("xmlns") == "http://www.w3.org/2000/svg"
+        assert "var(--" not in text, "only a page has variables"
+        words = " ".join(node.firstChild.data for node in drawn.getElementsByTagName("text") if node.firstChild)
+        assert name == "causes" or " us" in words or " ms" in words
+        assert f"{found['jitter']['traces']}" in words
+    causes = (out / "causes.svg").read_text()
+    assert all(f">{stage['caused']}<" in causes for stage in found["jitter"]["stages"] if not stage["is_whole"])
