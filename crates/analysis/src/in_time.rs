@@ -90,3 +90,22 @@ impl<T> Iterator for Ordered<T> {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_overlap_in_time_are_merged_and_equal_ticks_stay_in_their_order() {
+        type Of = fn(&Piece<'_>, usize, &mut Vec<(i64, char)>);
+        let none: Of = |_, _, _| {};
+        let mut sink = InTime::new(Vec::new(), none);
+        for group in [vec![(5, 'e'), (1, 'a'), (5, 'f')], vec![], vec![(9, 'z'), (2, 'b')], vec![(5, 'g'), (3, 'c')]] {
+            let mut part = Unsorted { of: none, found: group };
+            part.end();
+            sink.merge(part).unwrap();
+        }
+        let found: String = sink.ordered().map(|(_, name)| name).collect();
+        assert_eq!(found, "abcefgz");
+    }
+}

@@ -31,6 +31,11 @@ use clap::Parser;
 
 use options::{Command, Options};
 
+/// This program reads stamp directories: it has a pool only where one of its roles stamps.
+#[used]
+#[unsafe(link_section = ".init_array.00200")]
+static NO_POOL: extern "C" fn() = tickscope_stamp::no_pool_at_load;
+
 fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),

@@ -286,8 +286,10 @@ impl WatchedPool {
 
     /// A program that closed all its descriptors lost the lock, not its life. (Not visible from another pid namespace.)
     fn is_mapped_by_its_process(&self) -> bool {
+        // As a file that got its name after it was mapped, or one that was renamed, is called there.
+        let (later, earlier) = (format!("/#{} (", self.pool.inode()), format!("pool-{:016x}.ticks", self.instance));
         std::fs::read_to_string(format!("/proc/{}/maps", self.pool.header().pid))
-            .is_ok_and(|maps| maps.contains(&format!("pool-{:016x}.ticks", self.instance)))
+            .is_ok_and(|maps| maps.contains(&later) || maps.contains(&earlier))
     }
 
     /// Looks at every block: zeroes those that are stored already, and returns those that became ready.

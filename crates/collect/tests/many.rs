@@ -5,14 +5,15 @@
 mod c_program;
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use c_program::{StampDirectory, compile_with};
+use c_program::{Running, StampDirectory, compile_with};
 use tickscope_collect::{Collector, Report, Settings};
 use tickscope_stamp::directory::{self, PoolKey};
 use tickscope_store::{ChannelState, Event, Paths, PointStamps, StampColumns, files_in, read_channels, read_events};
@@ -120,6 +121,19 @@ fn c_stamps_without_a_channel_reach_the_run_as_lost_under_their_points() {
     assert_eq!(lost.iter().filter_map(|event| event.value).sum::<i64>() as u64, report.lost);
     assert!(lost.iter().all(|event| event.channel.is_some() && event.tick <= event.until));
     assert!(site.events("channels-refused").is_empty() && site.events("stamps-without-channel").is_empty());
+}
+
+#[test]
+fn c_a_program_that_closed_its_descriptors_lives_on() {
+    let site = Site::new("close");
+    let mut command = site.command(&["close"]);
+    let mut program = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    program.0.stdout.take().unwrap().read_exact(&mut [0; 7]).unwrap();
+    let report = site.start().once().unwrap();
+    assert_eq!((report.stamps, report.held, report.pools_ended), (3, 1, 0));
+    drop(program);
+    let report = site.start().once().unwrap();
+    assert_eq!((report.stamps, report.held, report.pools_ended), (0, 0, 1));
 }
 
 #[test]

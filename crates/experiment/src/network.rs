@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
 use crate::plan::{Link, NetworkKind};
@@ -235,7 +236,8 @@ pub fn may_make_namespaces() -> Result<(), String> {
     if unsafe { libc::geteuid() } != 0 {
         return Err("not root".into());
     }
-    let probe = format!("tickscope-probe-{}", std::process::id());
+    static ASKED: AtomicU32 = AtomicU32::new(0); // several threads may ask at once
+    let probe = format!("tickscope-probe-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
     ip(&["netns", "add", &probe]).map_err(|e| e.to_string())?;
     ip(&["netns", "del", &probe]).map_err(|e| e.to_string())
 }

@@ -10,7 +10,7 @@
  * memory (docs/block-format.md) that outlive the process: a program killed by SIGKILL loses none that returned.
  *
  * Nothing here ends, blocks (unless asked to) or crashes the program: without TICKSCOPE_DIR, or where anything is wrong,
- * points are off and one line on stderr says why. The environment, read once a process:
+ * points are off and one line on stderr says why. The environment, read at load, else at the first opening:
  *
  *     TICKSCOPE_DIR          stamp directory, on tmpfs; unset: every point is off
  *     TICKSCOPE_NODE         this node's name
@@ -45,6 +45,8 @@
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
  * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
+ * The pool is made at load, and seen from the first opening on. That makes one, in milliseconds, in a forked child, a
+ * process that changed its user or closed all its descriptors, and where a file system has no O_TMPFILE.
  */
 #ifndef TICKSCOPE_H
 #define TICKSCOPE_H
@@ -149,8 +151,9 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
 /*
  * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
  *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
- * It costs one thread-local load and a branch more than a kept channel. The first opening in a process makes its pool,
- * in milliseconds: do it at the start. A thread's first use is not for signal handlers, and its end closes the channel.
+ * It costs one thread-local load and a branch more than a kept channel. A pool is made when this object is loaded, but
+ * a forked child's at its first opening or stamp, which takes milliseconds then. A thread's first use is not for signal
+ * handlers, and its end closes the channel.
  */
 #define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
     __extension__({                                                                                                    \
@@ -853,7 +856,10 @@ struct tickscope__process {
     struct tickscope__entry *entries;
     int lock_fd; /* holds the pool's lock; -1: none */
     struct tickscope__file lock_file;
-    int32_t pid;
+    int32_t pid; /* that made the pool; 0: there was none yet */
+    uint32_t is_loading, is_unnamed; /* complaints are left to the first opening; nobody knows of the pool yet */
+    uid_t user; /* that made it while this object was loaded */
+    gid_t users_group;
     pthread_key_t thread_end;
     uint32_t has_key; /* not once this object is unloaded, or the process ends */
     sigset_t mask_at_fork;
@@ -933,6 +939,7 @@ TICKSCOPE__COLD void tickscope__say(const char *text, size_t length) {
 TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found, const char *remedy) {
     struct tickscope__process *own = &tickscope__process;
     char line[512];
+    if (own->is_loading) return;
     if (__atomic_fetch_add(&own->complaints, 1, __ATOMIC_RELAXED) >= 8) return;
     int length = snprintf(line, sizeof line, "tickscope: expected %s, found %s. %s\n", expected, found, remedy);
     if (length > (int)sizeof line - 1) length = (int)sizeof line - 1;
@@ -943,11 +950,6 @@ TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found
         memcpy(own->said + own->said_bytes, line, (size_t)length);
         own->said_bytes += (uint32_t)length;
     }
-}
-
-/* Before main: what gets number 2 later may be a file of the program's. */
-__attribute__((constructor)) TICKSCOPE__COLD void tickscope__loaded(void) {
-    if (tickscope__process.stderr_at_load.inode == 0) tickscope__process.stderr_at_load = tickscope__file_of(2);
 }
 
 __extension__ typedef __int128 tickscope__wide;
@@ -1562,60 +1564,129 @@ TICKSCOPE__COLD int tickscope__raised(int fd) {
     return fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 }
 
-/* Makes a pool in that directory: sized before it is mapped, locked before it has its name, named when it is whole. */
-TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory, uint64_t bytes) {
+TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__pool_header *header) {
+    return header->block_offset + (uint64_t)header->block_count * header->block_bytes;
+}
+
+/*
+ * Puts other memory where the pool was, as empty as a new one, in a forked child. Not a hole: fork may have been called
+ * in a signal handler that interrupted a stamp, and that stamp goes on there.
+ */
+TICKSCOPE__COLD void tickscope__forget_pool(struct tickscope__pool_header *pool) {
+    unsigned char description[offsetof(struct tickscope__pool_header, state)];
+    uint64_t bytes = tickscope__pool_bytes_mapped(pool);
+    memcpy(description, pool, sizeof description);
+    void *own = mmap(pool, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (own == MAP_FAILED) munmap(pool, bytes); /* rather a crash than writing to the parent's */
+    else memcpy(own, description, sizeof description);
+}
+
+/* Lets go of a pool that no handle leads into. Other threads may be counting in its header. */
+TICKSCOPE__COLD void tickscope__leave_pool_held(void) {
     struct tickscope__process *own = &tickscope__process;
-    char hidden[TICKSCOPE__FILE_NAME_BYTES], name[TICKSCOPE__FILE_NAME_BYTES];
+    tickscope__forget_pool(own->pool);
+    if (tickscope__leads_to(own->lock_fd, own->lock_file)) close(own->lock_fd);
+    own->pool = 0;
+    own->entries = 0;
+    own->lock_fd = -1;
+    own->pid = 0;
+    own->is_unnamed = 0;
+}
+
+/* Makes a pool of a new file, sized before it is mapped, whole and locked before it has a name. 0: it is there. */
+TICKSCOPE__COLD const char *tickscope__fill_pool(int fd, uint64_t instance) {
+    struct tickscope__process *own = &tickscope__process;
+    uint64_t bytes = own->block_offset + own->block_count * own->block_bytes;
     struct flock whole;
+    void *map = tickscope__fill(fd, bytes);
+    if (map == MAP_FAILED) return "fill";
+    struct tickscope__pool_header *header = (struct tickscope__pool_header *)map;
+    tickscope__describe_pool(header, instance);
+    memset(&whole, 0, sizeof whole);
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    whole.l_len = 1;
+    if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
+        int error = errno;
+        munmap(map, bytes);
+        errno = error;
+        return "lock";
+    }
+    int high = tickscope__raised(fd);
+    if (high >= 0) close(fd);
+    own->lock_fd = high >= 0 ? high : fd;
+    own->lock_file = tickscope__file_of(own->lock_fd);
+    own->pid = header->pid;
+    own->entries = (struct tickscope__entry *)(void *)((char *)map + header->entry_offset);
+    __atomic_store_n(&own->spare_count, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&own->pool, header, __ATOMIC_RELEASE); /* its header is whole */
+    return 0;
+}
+
+/* Makes a pool in that directory; it is whole before it has its name. */
+TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory) {
+    char hidden[TICKSCOPE__FILE_NAME_BYTES], name[TICKSCOPE__FILE_NAME_BYTES];
     uint64_t instance = tickscope__random();
     tickscope__file_name(hidden, ".pool-", instance, 16, 16, ".ticks");
     tickscope__file_name(name, "pool-", instance, 16, 16, ".ticks");
     int fd = openat(directory, hidden, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) return "create";
-    void *map = tickscope__fill(fd, bytes);
-    const char *what = "fill";
-    if (map != MAP_FAILED) {
-        struct tickscope__pool_header *header = (struct tickscope__pool_header *)map;
-        tickscope__describe_pool(header, instance);
-        memset(&whole, 0, sizeof whole);
-        whole.l_type = F_WRLCK;
-        whole.l_whence = SEEK_SET;
-        whole.l_len = 1;
-        what = "lock and name";
-        if (fcntl(fd, F_OFD_SETLK, &whole) == 0 && renameat(directory, hidden, directory, name) == 0) {
-            int high = tickscope__raised(fd);
-            if (high >= 0) close(fd);
-            own->lock_fd = high >= 0 ? high : fd;
-            own->lock_file = tickscope__file_of(own->lock_fd);
-            own->pid = header->pid;
-            own->entries = (struct tickscope__entry *)(void *)((char *)map + header->entry_offset);
-            __atomic_store_n(&own->spare_count, 0, __ATOMIC_RELAXED);
-            __atomic_store_n(&own->pool, header, __ATOMIC_RELEASE); /* its header is whole */
-            return 0;
-        }
-    }
+    const char *failed = tickscope__fill_pool(fd, instance);
     int error = errno;
+    if (failed) close(fd);
+    else if (renameat(directory, hidden, directory, name) == 0) return 0;
+    else error = errno, failed = "name", tickscope__leave_pool_held();
     unlinkat(directory, hidden, 0);
-    if (map != MAP_FAILED) munmap(map, bytes);
-    close(fd);
     errno = error;
-    return what;
+    return failed;
 }
 
 /* Makes this process's pool, in the directory of the user that it runs as now. */
 TICKSCOPE__COLD int tickscope__make_pool(void) {
     struct tickscope__process *own = &tickscope__process;
-    uint64_t bytes = own->block_offset + own->block_count * own->block_bytes;
     int directory = tickscope__own_directory();
-    const char *failed = directory < 0 ? "create" : tickscope__make_pool_in(directory, bytes);
+    const char *failed = directory < 0 ? "create" : tickscope__make_pool_in(directory);
     int error = errno;
     if (directory >= 0) close(directory);
-    if (failed) tickscope__refused(failed, error, bytes);
+    if (failed) tickscope__refused(failed, error, own->block_offset + own->block_count * own->block_bytes);
     return failed == 0;
 }
 
-TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__pool_header *header) {
-    return header->block_offset + (uint64_t)header->block_count * header->block_bytes;
+/* A pool of a file without a name: nobody sees it, and nothing is left of it, however the process ends. */
+TICKSCOPE__COLD void tickscope__make_unnamed_pool_held(void) {
+    struct tickscope__process *own = &tickscope__process;
+    int fd = open(own->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); /* not every file system has them */
+    if (fd < 0) return;
+    own->is_unnamed = tickscope__fill_pool(fd, tickscope__random()) == 0;
+    own->user = geteuid(), own->users_group = getegid();
+    if (!own->is_unnamed) close(fd);
+}
+
+/*
+ * Gives the pool its name. One of a user or group that the process is of no more, or whose descriptor the program has
+ * closed, is left for one that is made now.
+ */
+TICKSCOPE__COLD int tickscope__name_pool_held(void) {
+    struct tickscope__process *own = &tickscope__process;
+    char file[TICKSCOPE__FILE_NAME_BYTES], name[TICKSCOPE__FILE_NAME_BYTES];
+    int is_ours = own->user == geteuid() && own->users_group == getegid();
+    int directory = is_ours && tickscope__leads_to(own->lock_fd, own->lock_file) ? tickscope__own_directory() : -1;
+    tickscope__file_name(file, "/proc/self/fd/", (uint64_t)own->lock_fd, 10, 1, "");
+    tickscope__file_name(name, "pool-", own->pool->instance, 16, 16, ".ticks");
+    int named = directory >= 0 && linkat(AT_FDCWD, file, directory, name, AT_SYMLINK_FOLLOW) == 0;
+    if (directory >= 0) close(directory);
+    own->is_unnamed = 0;
+    if (!named) tickscope__leave_pool_held();
+    return named;
+}
+
+/* Whether there is a pool that a collector sees; made and named here, if not before. */
+TICKSCOPE__COLD int tickscope__has_pool_held(void) {
+    struct tickscope__process *own = &tickscope__process;
+    if (own->pool && (!own->is_unnamed || tickscope__name_pool_held())) return 1;
+    if (tickscope__make_pool()) return 1;
+    if (own->pid == 0) own->directory[0] = 0;
+    return 0;
 }
 
 /* ---- fork, the end of a thread, the end of the process ------------------------------------------------------------ */
@@ -1627,19 +1698,6 @@ TICKSCOPE__COLD void tickscope__before_fork(void) {
 TICKSCOPE__COLD void tickscope__after_fork_in_parent(void) {
     sigset_t mask = tickscope__process.mask_at_fork;
     tickscope__let_go(&mask);
-}
-
-/*
- * Puts memory of the child's own where the parent's pool was, as empty as a new one. Not a hole: fork may have been called
- * in a signal handler that interrupted a stamp, and that stamp goes on there.
- */
-TICKSCOPE__COLD void tickscope__forget_pool(struct tickscope__pool_header *pool) {
-    unsigned char description[offsetof(struct tickscope__pool_header, state)];
-    uint64_t bytes = tickscope__pool_bytes_mapped(pool);
-    memcpy(description, pool, sizeof description);
-    void *own = mmap(pool, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (own == MAP_FAILED) munmap(pool, bytes); /* rather a crash than writing to the parent's */
-    else memcpy(own, description, sizeof description);
 }
 
 /* Leaves every stamp to the slow path. */
@@ -1674,11 +1732,9 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
         }
     }
     own->spare_count = 0;
-    if (own->pool) tickscope__forget_pool(own->pool);
-    if (tickscope__leads_to(own->lock_fd, own->lock_file)) close(own->lock_fd);
-    own->pool = 0;
-    own->entries = 0;
-    own->lock_fd = -1;
+    int32_t parent = own->is_unnamed ? 0 : own->pid;
+    if (own->pool) tickscope__leave_pool_held();
+    own->pid = parent;
     tickscope__let_go(&mask);
 }
 
@@ -1777,8 +1833,14 @@ TICKSCOPE__COLD void tickscope__thread_ends(void *first) {
 
 /* Other threads may still be stamping: blocks are left as they are, for the collector to take once the lock is free. */
 TICKSCOPE__COLD void tickscope__process_ends(void) {
-    struct tickscope__pool_header *pool = tickscope__process.pool;
-    if (pool && tickscope__process.pid == (int32_t)getpid())
+    struct tickscope__process *own = &tickscope__process;
+    struct tickscope__pool_header *pool = own->pool;
+    sigset_t mask;
+    if (own->is_unnamed) { /* this object may be unloaded, and the process go on */
+        tickscope__hold(&mask);
+        if (own->is_unnamed) tickscope__leave_pool_held();
+        tickscope__let_go(&mask);
+    } else if (pool && own->pid == (int32_t)getpid())
         __atomic_store_n(&pool->state, TICKSCOPE__POOL_CLOSED, __ATOMIC_RELEASE);
 }
 
@@ -1821,7 +1883,30 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
     own->has_key = 1;
     own->spares = (struct tickscope__spare *)spares;
     atexit(tickscope__process_ends);
-    if (!tickscope__make_pool()) own->directory[0] = 0;
+}
+
+/*
+ * When this object is loaded, before main: what gets number 2 later may be a file of the program's; and a pool takes
+ * milliseconds, which the first stamp must not. What fails is left to the first opening, which tells of it.
+ */
+__attribute__((constructor)) TICKSCOPE__COLD void tickscope__loaded(void) {
+    struct tickscope__process *own = &tickscope__process;
+    const char *directory = getenv("TICKSCOPE_DIR");
+    sigset_t mask;
+    int error = errno;
+    if (own->stderr_at_load.inode == 0) own->stderr_at_load = tickscope__file_of(2);
+    if (directory && directory[0]) {
+        tickscope__hold(&mask);
+        own->is_loading = 1;
+        if (!own->ready) {
+            tickscope__start_held();
+            if (own->directory[0]) tickscope__make_unnamed_pool_held();
+            else own->ready = 0;
+        }
+        own->is_loading = 0;
+        tickscope__let_go(&mask);
+    }
+    errno = error;
 }
 
 /* Takes a free entry among those from `first` on; 0: there is none. */
@@ -2140,7 +2225,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const struct tickscope__
     int32_t thread = (int32_t)syscall(SYS_gettid);
     if (!own->ready) tickscope__start_held();
     if (own->directory[0] == 0) return &tickscope__off_channel;
-    if (own->pool == 0 && !tickscope__make_pool()) return &tickscope__off_channel;
+    if (!tickscope__has_pool_held()) return &tickscope__off_channel;
     const char *refusal = tickscope__refusal(wish);
     if (refusal)
         return tickscope__unopened_held(refusal, wish->point ? wish->point : "NULL");
@@ -2181,7 +2266,7 @@ TICKSCOPE__COLD int tickscope__reopen(tickscope_channel *channel) {
     sigset_t mask;
     tickscope__hold(&mask);
     int open = channel->policy != &tickscope__word_forked;
-    if (!open && own->directory[0] != 0 && (own->pool || tickscope__make_pool())) {
+    if (!open && own->directory[0] != 0 && tickscope__has_pool_held()) {
         channel->thread = (int32_t)syscall(SYS_gettid);
         if (!tickscope__enter_held(channel)) tickscope__wait_for_entry_held(channel);
         open = 1;

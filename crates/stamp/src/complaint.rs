@@ -14,12 +14,8 @@ use crate::descriptor::OpenFile;
 static STDERR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static STDERR_INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Run before `main`, or when the library that this is part of is loaded.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = loaded;
-
-extern "C" fn loaded() {
+/// Notes which file stderr is; called before the program can change it.
+pub(crate) fn remember_stderr() {
     let stderr = OpenFile::of(libc::STDERR_FILENO);
     STDERR_DEVICE.store(stderr.device, Ordering::Relaxed);
     STDERR_INODE.store(stderr.inode, Ordering::Relaxed);

@@ -10,7 +10,7 @@
 //! programs write is believed.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -151,6 +151,24 @@ pub fn private_file(path: &Path, group: Option<u32>) -> io::Result<File> {
     let file = options.open(path)?;
     restrict(&file, group, (0o600, 0o660))?;
     Ok(file)
+}
+
+/// The same without a name, on the file system of a directory; gone when nobody has it open or mapped.
+pub(crate) fn unnamed_file(directory: &Path, group: Option<u32>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory)?;
+    restrict(&file, group, (0o600, 0o660))?;
+    Ok(file)
+}
+
+/// Gives such a file a name.
+pub(crate) fn name_file(file: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: texts that outlive the call.
+    let done =
+        unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives a file or directory of this user's the rights for it alone, or for a group too.

@@ -28,6 +28,8 @@ pub mod handover;
 #[cfg(not(loom))]
 pub mod id;
 #[cfg(not(loom))]
+mod load;
+#[cfg(not(loom))]
 mod point;
 pub mod policies;
 pub mod policy;
@@ -49,6 +51,8 @@ pub use clock::clock_now;
 pub use environment::expect_settings;
 #[cfg(not(loom))]
 pub use id::{Ids, id_of};
+#[cfg(not(loom))]
+pub use load::no_pool_at_load;
 #[cfg(not(loom))]
 pub use point::{ThreadPoint, open_kept};
 #[cfg(not(loom))]

@@ -79,8 +79,9 @@ pub fn open_kept(point: &str, ordering: Ordering, fields: Fields) -> Channel {
 /// A point that any thread may stamp, also from within an `async fn`: a [`ThreadPoint`](crate::ThreadPoint).
 ///
 /// The first argument is the point's name, the second what its readings are ordered against (`plain`, `before`,
-/// `after`), a third what its stamps carry (`slim`, `wide`, `full`). The first opening in a process makes its pool,
-/// which takes milliseconds: open any point when the program starts.
+/// `after`), a third what its stamps carry (`slim`, `wide`, `full`). The pool is made when the program is loaded; that
+/// of a forked child, or of a process that changed its user or closed all its descriptors, at its first stamp, which
+/// takes milliseconds then.
 ///
 /// ```
 /// tickscope_stamp::point!("send", before).stamp(7); // off unless TICKSCOPE_DIR is set

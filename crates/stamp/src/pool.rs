@@ -33,6 +33,7 @@ pub struct Pool {
     file: Option<File>,
     guard: Option<Guard>,
     sparse: bool,
+    inode: u64,
     base: NonNull<u8>,
     length: usize,
     shape: Shape,
@@ -130,9 +131,9 @@ impl Pool {
         let base = NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED);
         let base = base.ok_or_else(|| unreadable(io::Error::last_os_error()))?;
         let guard = Some(Guard::over(base.as_ptr() as usize, length));
-        let (place, sparse) = (path.into(), facts.blocks().saturating_mul(512) < facts.len());
+        let (place, sparse, inode) = (path.into(), facts.blocks().saturating_mul(512) < facts.len(), facts.ino());
         let shape = Shape { version: 0, entry_count: 0, block_offset: 0, block_bytes: 0, block_count: 0 };
-        let mut pool = Self { path: place, file: Some(file), guard, sparse, base, length, shape };
+        let mut pool = Self { path: place, file: Some(file), guard, sparse, inode, base, length, shape };
         pool.check()?;
         if let Some(trust) = trust {
             let refused = |(expected, found)| wrong(expected, found, UNTRUSTED);
@@ -216,6 +217,11 @@ impl Pool {
     /// Size of the file: all of it was allocated when it was made.
     pub fn bytes(&self) -> u64 {
         self.length as u64
+    }
+
+    /// Number of the file.
+    pub fn inode(&self) -> u64 {
+        self.inode
     }
 
     /// Version of its layout.

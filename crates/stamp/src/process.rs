@@ -1,11 +1,12 @@
-//! The one pool of this process: made at the first opening, cut off from by fork, collected when the process ends.
+//! The one pool of this process: made when this code is loaded, named at the first opening, cut off from by fork,
+//! collected when the process ends.
 //!
 //! Everything here is cold. What guards it is one spin lock, taken with signals blocked, so that a handler that makes
 //! the first stamp after a fork never waits for the code it interrupted.
 
 use std::cell::UnsafeCell;
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
@@ -94,6 +95,8 @@ pub(crate) struct Process {
     pub clocks: Clocks,
     pub pool: Option<OwnPool>,
     pub lock: Option<Kept>,
+    /// User and group that made the pool at load; nobody knows of it yet. `None`: it has its name.
+    unnamed: Option<(u32, u32)>,
     /// Every handle that was ever made.
     pub handles: Vec<NonNull<Handle>>,
     /// Those that nobody uses.
@@ -131,6 +134,7 @@ static PROCESS: Guarded = Guarded {
         clocks: Clocks::true_clocks(),
         pool: None,
         lock: None,
+        unnamed: None,
         handles: Vec::new(),
         unused: Vec::new(),
         spares: Vec::new(),
@@ -213,7 +217,7 @@ extern "C" fn after_fork_in_child() {
     if let Some(pool) = process.pool.take() {
         pool.forget();
     }
-    process.lock = None;
+    (process.lock, process.unnamed) = (None, None);
     process.spares.clear();
     PROCESS.spare_count.store(0, Ordering::Relaxed);
     if let Some(mask) = process.mask_at_fork.take() {
@@ -224,6 +228,9 @@ extern "C" fn after_fork_in_child() {
 /// Other threads may still be stamping: blocks are left as they are, for the collector to take once the lock is free.
 extern "C" fn process_ends() {
     with(|process| {
+        if process.unnamed.is_some() {
+            process.leave_pool(); // this library may be unloaded, and the process go on
+        }
         if let Some(pool) = process.pool.filter(|pool| pool.header().pid == std::process::id() as i32) {
             pool.header().state.store(PoolState::Closed as u32, Ordering::Release);
         }
@@ -253,8 +260,26 @@ impl Process {
         locked || self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
     }
 
-    /// Reads the environment, once a process; `Ok(false)`: nothing is to be measured.
+    /// Has read the environment, and a pool that collectors see; `Ok(false)`: nothing is to be measured.
     pub fn start(&mut self) -> Result<bool, OpenError> {
+        self.configure()?;
+        let Some(environment) = &self.environment else { return Ok(false) };
+        if let (Some(pool), Some(made_by)) = (self.pool, self.unnamed) {
+            let file = self.lock.as_ref().and_then(Kept::get).filter(|_| made_by == user());
+            if file.is_some_and(|file| pool.take_name(file, environment).is_ok()) {
+                self.unnamed = None;
+            } else {
+                self.leave_pool(); // it is another user's by now, or the program has closed it: for a new one
+            }
+        }
+        if let (Some(environment), None) = (&self.environment, self.pool) {
+            let (pool, lock) = OwnPool::make(environment, &self.clocks)?;
+            (self.pool, self.lock) = (Some(pool), Some(Kept::of(lock)));
+        }
+        Ok(true)
+    }
+
+    fn configure(&mut self) -> Result<(), OpenError> {
         if PROCESS.started.swap(1, Ordering::Relaxed) == 0 {
             self.environment = Environment::read(|name| std::env::var_os(name)).map_err(OpenError::new)?;
             self.clocks = self.environment.as_ref().map_or(Clocks::true_clocks(), Clocks::of);
@@ -264,15 +289,41 @@ impl Process {
                 libc::atexit(process_ends);
             }
         }
-        match (&self.environment, self.pool) {
-            (None, _) => Ok(false),
-            (Some(_), Some(_)) => Ok(true),
-            (Some(environment), None) => {
-                let (pool, lock) = OwnPool::make(environment, &self.clocks)?;
-                (self.pool, self.lock) = (Some(pool), Some(Kept::of(lock)));
-                Ok(true)
-            }
+        Ok(())
+    }
+
+    /// A pool of a file without a name: nobody sees it, and nothing is left of it, however the process ends.
+    fn make_unnamed_pool(&mut self) {
+        let Some(environment) = self.environment.as_ref().filter(|_| self.pool.is_none()) else { return };
+        // Not every file system has such files.
+        if let Ok((pool, file)) = OwnPool::make_unnamed(environment, &self.clocks) {
+            (self.pool, self.lock, self.unnamed) = (Some(pool), Some(Kept::of(file)), Some(user()));
         }
+    }
+
+    /// Lets go of a pool that no handle leads into.
+    fn leave_pool(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            pool.forget();
+        }
+        (self.lock, self.unnamed) = (None, None);
+    }
+}
+
+/// User and group that this process runs as now.
+fn user() -> (u32, u32) {
+    // SAFETY: neither has arguments, and neither can fail.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// Makes a pool before anything is opened. What fails is left to the first opening, which tells of it.
+pub(crate) fn start_early() {
+    if Environment::read(|name| std::env::var_os(name)).is_ok_and(|environment| environment.is_some()) {
+        with(|process| {
+            if process.configure().is_ok() {
+                process.make_unnamed_pool();
+            }
+        });
     }
 }
 
@@ -334,8 +385,8 @@ impl OwnPool {
         self.0.channel_entries
     }
 
-    /// In a forked child: puts memory of its own where the parent's pool was, as empty as a new one. Not a hole: fork
-    /// may have been called in a signal handler that interrupted a stamp, and that stamp goes on there.
+    /// Puts other memory where the pool was, as empty as a new one, in a forked child. Not a hole: fork may have been
+    /// called in a signal handler that interrupted a stamp, and that stamp goes on there.
     fn forget(&self) {
         const DESCRIPTION: usize = mem::offset_of!(PoolHeader, state);
         let base = self.0.base.as_ptr();
@@ -366,36 +417,59 @@ impl OwnPool {
         unsafe { MappedBlock::at(self.blocks().add(index as usize * block_bytes as usize), block_bytes) }
     }
 
-    /// Sized before it is mapped, locked before it has its name, named when it is whole; in the directory of the user
-    /// that the process runs as now.
+    /// Named when it is whole, in the directory of the user that the process runs as now.
     fn make(environment: &Environment, clocks: &Clocks) -> Result<(Self, File), OpenError> {
-        let blocks = environment.block_count();
-        let entries = channel_entries(blocks);
-        let first_block = block_offset(entries + SHARED_ENTRIES);
-        let length = first_block + u64::from(blocks) * u64::from(environment.block_bytes);
         let make = || {
             let place = directory::own(&environment.directory, environment.group, entropy::number)?;
             let instance = entropy::number()?;
             let hidden = place.join(format!(".pool-{instance:016x}.ticks"));
-            let made = Self::fill(&hidden, length, environment.group).and_then(|(base, file)| {
-                let mapping = Mapping { base, length: length as usize, channel_entries: entries };
-                let pool = Self(Box::leak(Box::new(mapping)));
-                pool.describe(environment, clocks, instance, blocks);
-                lock(&file)?;
-                fs::rename(&hidden, place.join(format!("pool-{instance:016x}.ticks")))?;
+            let made = directory::private_file(&hidden, environment.group).and_then(|file| {
+                let pool = Self::of(&file, environment, clocks, instance)?;
+                fs::rename(&hidden, place.join(pool.file_name()))?;
                 Ok((pool, file))
             });
             made.inspect_err(|_| drop(fs::remove_file(&hidden))) // it may not even have been created
         };
-        make().map_err(|error| refused(environment, "make", &error, length))
+        make().map_err(|error| refused(environment, "make", &error, Self::shape(environment).1))
     }
 
-    fn fill(path: &Path, length: u64, group: Option<u32>) -> io::Result<(NonNull<u8>, File)> {
+    fn make_unnamed(environment: &Environment, clocks: &Clocks) -> io::Result<(Self, File)> {
+        let file = directory::unnamed_file(&environment.directory, environment.group)?;
+        let pool = Self::of(&file, environment, clocks, entropy::number()?)?;
+        Ok((pool, file))
+    }
+
+    /// Names a file that was made without one, in the directory of the user that the process runs as now.
+    fn take_name(&self, file: BorrowedFd<'_>, environment: &Environment) -> io::Result<()> {
+        let place = directory::own(&environment.directory, environment.group, entropy::number)?;
+        directory::name_file(file, &place.join(self.file_name()))
+    }
+
+    fn file_name(&self) -> String {
+        format!("pool-{:016x}.ticks", self.header().instance)
+    }
+
+    /// Entries for channels, and length of the file.
+    fn shape(environment: &Environment) -> (u32, u64) {
+        let blocks = environment.block_count();
+        let entries = channel_entries(blocks);
+        (entries, block_offset(entries + SHARED_ENTRIES) + u64::from(blocks) * u64::from(environment.block_bytes))
+    }
+
+    /// A pool of a new file: sized before it is mapped, locked and whole before it has its name.
+    fn of(file: &File, environment: &Environment, clocks: &Clocks, instance: u64) -> io::Result<Self> {
+        let (channel_entries, length) = Self::shape(environment);
+        let base = Self::fill(file, length)?;
+        let pool = Self(Box::leak(Box::new(Mapping { base, length: length as usize, channel_entries })));
+        pool.describe(environment, clocks, instance, environment.block_count());
+        lock(file).map(|()| pool)
+    }
+
+    fn fill(file: &File, length: u64) -> io::Result<NonNull<u8>> {
         // Beyond it the kernel sends SIGXFSZ, which ends a program that does not expect it.
         if limit(libc::RLIMIT_FSIZE).is_some_and(|limit| length > limit) {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        let file = directory::private_file(path, group)?;
         // SAFETY: a valid descriptor. Reserving the space now makes a full tmpfs an error here and not a SIGBUS later.
         let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as libc::off_t) };
         if error != 0 {
@@ -406,10 +480,7 @@ impl OwnPool {
             let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
             libc::mmap(ptr::null_mut(), length as usize, both, flags, file.as_raw_fd(), 0)
         };
-        match NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED) {
-            Some(base) => Ok((base, file)),
-            None => Err(io::Error::last_os_error()),
-        }
+        NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)
     }
 
     fn describe(&self, environment: &Environment, clocks: &Clocks, instance: u64, block_count: u32) {

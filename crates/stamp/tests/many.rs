@@ -87,8 +87,9 @@ fn c_stamps_that_find_no_channel_are_counted_under_their_points_and_told_once() 
 #[test]
 fn c_a_limit_on_file_sizes_turns_points_off_and_does_not_end_the_program() {
     let directory = StampDirectory::new("limited");
-    let mut command = Command::new(program());
-    let run = directory.measure(command.arg("limited")).output().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" limited"]).arg(program());
+    let run = directory.measure(&mut command).output().unwrap();
     assert!(run.status.success() && run.stdout == b"went on\n", "{run:?}");
     assert!(String::from_utf8(run.stderr).unwrap().contains("File too large"));
     assert!(directory.pools().is_empty());

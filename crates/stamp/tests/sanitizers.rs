@@ -88,6 +88,12 @@ fn c_no_thread_races_with_another_nor_with_who_takes_its_blocks() {
             directory.measure(&mut command).env("TICKSCOPE_INJECT_REALTIME", "0:100:5:0:2").env(variable, value);
             told(&command.output().unwrap(), &format!("{compiler} {variable}={value}"));
         }
+        // A pool and an injected map that are not there before the threads are.
+        let directory = StampDirectory::new("races-late");
+        let mut command = sanitized(&program, &["start", directory.0.to_str().unwrap()]);
+        command.env("TICKSCOPE_INJECT_REALTIME", "0:100:5:0:2").env("TICKSCOPE_INJECT", "0:100:5:0:2");
+        told(&command.output().unwrap(), &format!("{compiler}, late"));
+        assert_eq!(directory.pools().len(), 1);
     }
 }
 

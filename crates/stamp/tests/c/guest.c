@@ -8,6 +8,11 @@
  *                             that stamps and writes to each of them; fails if one leads elsewhere
  *     guest unload LIBRARY    three times loads LIBRARY (plugin.c), has a thread and itself stamp there, and unloads it
  *                             before that thread ends; forks, and ends its main thread before the process
+ *     guest first             reads the counter before anything else, and records id 1 with it
+ *     guest idle              does nothing, and is cut off
+ *     guest become USER       gives up group 0 for 33, and root for that user, before it opens anything, and stamps
+ *     guest parent            forks a child that opens a point and stamps id 2, before it does so itself
+ *     guest close FILE        closes all its descriptors, has FILE under as many numbers, and opens its first point
  *
  * Each stamps id 1 at point "work", and prints "alive" at its end.
  */
@@ -50,13 +55,18 @@ static int led_elsewhere(void) {
     return elsewhere;
 }
 
+static int take_descriptors(const char *path) {
+    for (int fd = 3; fd < 1024; fd++) close(fd);
+    if (open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) != 3) return 0;
+    for (int fd = 4; fd <= LAST; fd++) dup2(3, fd);
+    return 1;
+}
+
 static int keep_descriptors(const char *path) {
     int status = 0;
     tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
     tickscope_stamp(channel, 1);
-    for (int fd = 3; fd < 1024; fd++) close(fd);
-    if (open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) != 3) return 1;
-    for (int fd = 4; fd <= LAST; fd++) dup2(3, fd);
+    if (!take_descriptors(path)) return 1;
     pid_t child = fork();
     if (child == 0) {
         int elsewhere = led_elsewhere();
@@ -108,6 +118,35 @@ static int unload(const char *path) {
     pthread_exit(0);
 }
 
+static void record_first(void) {
+    int64_t tick = tickscope_now(TICKSCOPE_BEFORE);
+    tickscope_record(TICKSCOPE_POINT("work", TICKSCOPE_BEFORE, 0), 1, tick);
+}
+
+static int become(uid_t user) {
+    if (setgid(33) != 0 || setuid(user) != 0) return 1;
+    tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
+    return 0;
+}
+
+static int have_child(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 2);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    record_first();
+    return status;
+}
+
+static int close_first(const char *path) {
+    if (!take_descriptors(path)) return 1;
+    tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
+    return led_elsewhere() != 0;
+}
+
 int main(int argc, char **argv) {
     int failed = 0;
     if (argc < 2) return 2;
@@ -116,6 +155,12 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "pending")) failed = keep_pending();
     if (!strcmp(argv[1], "descriptors")) failed = keep_descriptors(argv[2]);
     if (!strcmp(argv[1], "unload")) failed = unload(argv[2]);
+    if (!strcmp(argv[1], "first")) record_first();
+    if (!strcmp(argv[1], "become")) failed = become((uid_t)atoi(argv[2]));
+    if (!strcmp(argv[1], "parent")) failed = have_child();
+    if (!strcmp(argv[1], "close")) failed = close_first(argv[2]);
     if (!failed) puts("alive");
+    fflush(stdout);
+    if (!strcmp(argv[1], "idle")) _exit(0);
     return failed;
 }

@@ -7,7 +7,8 @@
  *     many after THREADS                  the same one after another, without TICKSCOPE_POINT
  *     many drop UID                       stamps 1 to 3 as root, 11 to 13 after it became that user; a child of it that
  *                                         stamps for the first time as that user: 21 to 23
- *     many limited                        under `ulimit -f 1`
+ *     many limited                        stamps once, and goes on
+ *     many close                          stamps, closes all descriptors but stdin and stdout, and ends with stdin
  *     many hostile DIRECTORY POOL         as uid 65534: prints each attempt that succeeds
  */
 #include "tickscope.h"
@@ -66,7 +67,7 @@ static void stamp_from(tickscope_channel *channel, int64_t first) {
 }
 
 static void drop(uid_t user) {
-    pid_t child = fork(); /* before this process has a pool, as a server's worker */
+    pid_t child = fork(); /* before this process opens anything, as a server's worker */
     if (child == 0) {
         become(user);
         stamp_from(TICKSCOPE_POINT("late", TICKSCOPE_PLAIN, 0), 21);
@@ -119,6 +120,18 @@ static void attack(const char *directory, const char *pool) {
     stamp_from(tickscope_open("late", TICKSCOPE_PLAIN, 0), 1000);
 }
 
+static void close_all(void) {
+    struct flock none;
+    stamp_from(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
+    /* The mapping may keep the lock, or not. */
+    memset(&none, 0, sizeof none);
+    none.l_type = F_UNLCK;
+    if (fcntl(tickscope__process.lock_fd, F_OFD_SETLK, &none) != 0) exit(5);
+    for (int fd = 2; fd < 1024; fd++) close(fd);
+    if (write(1, "closed\n", 7) != 7) exit(6);
+    while (read(0, &count, 1) > 0) continue;
+}
+
 int main(int argc, char **argv) {
     const char *way = argc > 1 ? argv[1] : "";
     int first = argc > 2 ? atoi(argv[2]) : 0;
@@ -132,11 +145,10 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "after")) run(first, 1, stamp_once, &next_id);
     if (!strcmp(way, "drop")) drop((uid_t)first);
     if (!strcmp(way, "limited")) {
-        struct rlimit limit = {512, 512};
-        setrlimit(RLIMIT_FSIZE, &limit);
         stamp_from(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
         puts("went on");
     }
+    if (!strcmp(way, "close")) close_all();
     if (!strcmp(way, "hostile")) attack(argv[2], argv[3]);
     return 0;
 }

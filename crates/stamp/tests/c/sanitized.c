@@ -5,7 +5,8 @@
  *     sanitized within COUNT     a thread of this program takes the blocks as a collector does, through the same
  *                                mapping: ThreadSanitizer sees both sides of the hand-over. Every id is looked for
  *     sanitized beside COUNT     somebody else does
- *     sanitized start            threads that open, stamp and read clocks while the first of them makes the pool
+ *     sanitized start            threads that open, stamp and read clocks at once
+ *     sanitized start DIRECTORY  the same, with TICKSCOPE_DIR set by then alone: the first of them makes the pool
  *
  * Ids are stamper * 1000000 + 0, 1, ...; it tells how many were stamped. Children stamp under stamper 900.
  */
@@ -196,7 +197,10 @@ int main(int argc, char **argv) {
     int64_t given = 0, missed = 0;
     if (argc < 2) return 2;
     count = argc > 2 ? atoll(argv[2]) : 0;
-    if (!strcmp(argv[1], "start")) start();
+    if (!strcmp(argv[1], "start")) {
+        if (argc > 2) setenv("TICKSCOPE_DIR", argv[2], 1);
+        start();
+    }
     else run(!strcmp(argv[1], "within"));
     for (int stamper = 0; stamper < STAMPERS; stamper++) {
         given += stamped[stamper];
