@@ -106,6 +106,11 @@ def test_the_same_steps_leave_the_same_run(program, run):
         # A language may lack a step, which its page says; it may not take it otherwise.
         assert any(step.split()[0] in {"record", "record_with", "record_batch", "close"} for step in program["steps"])
         return
+    expect(program, found)
+
+
+def expect(program, found):
+    """Holds a run against what the program says of it."""
     for point, wanted in program["stamps"].items():
         rows = stamps(found, point)
         read = [tick for (tick, *_), (given, *_) in zip(rows, wanted) if given == "counter"]
