@@ -1,4 +1,4 @@
-"""X-Lap's figures of a run: its rule, computed a second time by the standard library, and files that any program draws."""
+"""X-Lap's figures of a run: its rule, computed a second time by the standard library, and files of their own."""
 
 import collections
 import json
@@ -24,11 +24,13 @@ def rows_of(tickscope, run, folder):
     """Estimates of the path's stages and of the whole, of traces that have all of them."""
     file = folder / "durations.csv"
     subprocess.run([tickscope, "export", run, "--csv", file], capture_output=True)
-    query = f"select id, occurrence, stage, estimate_ticks from read_csv('{file}') where outcome in ('measured', 'impossible')"
+    measured = "outcome in ('measured', 'impossible')"
+    query = f"select id, occurrence, stage, estimate_ticks from read_csv('{file}') where {measured}"
     traces = collections.defaultdict(dict)
     for trace_id, occurrence, stage, ticks in duckdb.sql(query).fetchall():
         traces[trace_id, occurrence][stage] = ticks
-    return [[trace[stage] for stage in STAGES] for trace in traces.values() if all(stage in trace for stage in STAGES)]
+    whole = [trace for trace in traces.values() if all(stage in trace for stage in STAGES)]
+    return [[trace[stage] for stage in STAGES] for trace in whole]
 
 
 def quartiles(values):

@@ -293,8 +293,7 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
         acknowledged.iter().for_each(|acknowledged| node.add_acknowledged(&layout, acknowledged, manifest));
     }
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
-    let figures = collector
-        .map(|(collector, path)| collector.figures(&layout, &clocks, drawn, &relative, curves, path.jitter(&layout)));
+    let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &relative, curves, path));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
     let unfit = culprits.into_iter().chain(domains::unfit(nodes()));

@@ -15,7 +15,7 @@ use serde::Serialize;
 use tickscope_trace::{Clocks, Layout, Stage, StageRole, StageValues};
 
 use crate::error::Error;
-use crate::jitter::Jitter;
+use crate::jitter::{Jitter, PathColumns};
 use crate::scan::{Part, Piece, Sink};
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
@@ -86,7 +86,7 @@ impl Collector {
         mut stages: Vec<StageFigures>,
         relative_ticks: &[u64],
         clock_maps: Vec<ClockMapCurve>,
-        jitter: Jitter,
+        path: PathColumns,
     ) -> Result<Figures, Error> {
         let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
         let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
@@ -104,7 +104,7 @@ impl Collector {
             stages,
             end_to_end,
             clock_maps,
-            jitter,
+            jitter: path.jitter(layout),
         })
     }
 }
