@@ -100,12 +100,9 @@ impl Division {
 }
 
 impl Cut {
-    /// The readings that lie among its breaks, if it is several, and from and up to when the clock was as each says: it
-    /// is told of each break between two readings.
+    /// The readings that lie among its breaks, and from and up to when the clock was as each says: it is told of each
+    /// break between two readings.
     fn among(&self, of_none: &[Reading]) -> Vec<(Reading, [i64; 2])> {
-        if self.declared + self.shown.len() < 2 {
-            return Vec::new();
-        }
         let is_here = |reading: &&Reading| reading.before <= self.last && reading.after >= self.first;
         let here: Vec<Reading> = of_none.iter().filter(is_here).copied().collect();
         // Two that overlap may have been taken in either order: only what was over before the other began bounds it.
