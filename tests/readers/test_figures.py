@@ -92,8 +92,10 @@ def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swingi
     out = tmp_path / "made/figures"
     found = figures(tickscope, swinging_run, out)
     names = ["trace", "jitter", "jitter-all", "above-below", "causes", "correlation"]
-    assert found["files"] == [str(out / f"{name}.svg") for name in names] and found["missing"] == []
+    files = [str(out / f"{name}.{kind}") for name in names for kind in ("svg", "pdf")]
+    assert found["files"] == files and found["missing"] == []
     for name in names:
+        assert (out / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
         text = (out / f"{name}.svg").read_text()
         drawn = xml.dom.minidom.parseString(text)
         assert drawn.documentElement.getAttribute("xmlns") == "http://www.w3.org/2000/svg"

@@ -43,12 +43,16 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     }
     let mut files = Vec::new();
     for figure in &found {
-        let place = folder.join(figure.name).with_extension("svg");
-        write_whole(&place, figure.svg().as_bytes())?;
-        if !options.json {
-            line(format_args!("{}: {}", place.display(), figure.title))?;
+        let pdf = figure.pdf().map_err(|why| Failure::work(format!("cannot write {} as PDF: {why}", figure.name)))?;
+        for (kind, bytes) in [("svg", figure.svg().as_bytes()), ("pdf", &pdf)] {
+            let place = folder.join(figure.name).with_extension(kind);
+            write_whole(&place, bytes)?;
+            files.push(place);
         }
-        files.push(place);
+        if !options.json {
+            let place = folder.join(figure.name);
+            line(format_args!("{}.svg, .pdf: {}", place.display(), figure.title))?;
+        }
     }
     if options.json {
         let findings = analysis.every_finding(&events);

@@ -58,7 +58,7 @@ pub enum Command {
     Ids(IdsOptions),
     /// Write a run's page: one HTML file that opens offline
     Report(ReportOptions),
-    /// Draw a run's jitter as X-Lap does: a trace, box plots, causes, correlations, an SVG file each
+    /// Draw a run's jitter as X-Lap does: a trace, box plots, causes, correlations, as SVG and PDF
     Figures(FiguresOptions),
     /// Write every duration of every trace in another program's format
     Export(ExportOptions),

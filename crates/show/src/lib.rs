@@ -23,6 +23,7 @@ mod few_traces;
 mod headline;
 mod page;
 mod path_bar;
+mod pdf;
 pub mod plot;
 mod policy;
 mod preparation;

@@ -9,6 +9,7 @@ use tickscope_analysis::{Fit, Jitter, JitterBox, StageJitter};
 
 use crate::document::Block;
 use crate::headline::sentence;
+use crate::pdf;
 use crate::plot::{Axis, Figure, Ink, Room, Row, short};
 use crate::text::Text;
 
@@ -132,7 +133,7 @@ impl<'a> XLap<'a> {
             .stages
             .iter()
             .filter_map(|(name, [from, to])| {
-                let at = |point: usize| Some(self.ns((*trace.since_first.get(point)?.as_ref()?).0 as f64));
+                let at = |point: usize| Some(self.ns(trace.since_first.get(point)?.as_ref()?.0 as f64));
                 Some((name.as_str(), [at(*from)?, at(*to)?]))
             })
             .collect();
@@ -296,6 +297,11 @@ impl XLapFigure {
         Self { name, title, caption, drawings }
     }
 
+    /// The same as PDF. An error would be a fault of ours.
+    pub fn pdf(&self) -> Result<Vec<u8>, String> {
+        pdf::pdf(&self.svg())
+    }
+
     /// A file of its own: title, drawings two abreast where they are small, caption.
     pub fn svg(&self) -> String {
         const WIDTH: f64 = 860.0;
@@ -423,6 +429,7 @@ mod tests {
             let svg = figure.svg();
             assert!(figure.caption.contains("The first 12 stages of 20 are drawn"), "{}", figure.caption);
             assert!(figure.caption.contains("n = 30 traces") && figure.caption.contains("7 without; 3 above"));
+            assert!(figure.pdf().unwrap().starts_with(b"%PDF-"));
             assert!(svg.contains("a&lt;11") && !svg.contains("a&lt;12") && !svg.contains("a<1"), "{svg}");
         }
     }

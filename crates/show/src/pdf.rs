@@ -1,0 +1,257 @@
+//! A figure's SVG as PDF, for papers: the few elements that `plot` and `x_lap` write, nothing else.
+//!
+//! Text is in Helvetica, which every reader of PDF has: no font is embedded and none need be installed. Assumes: nested
+//! drawings are as large as their view boxes, so that places only shift. Guarantees: an element that is not known is an
+//! error, never left out. Deliberately absent: transparency; what shines through is drawn lighter.
+
+use pdf_writer::{Content, Finish, Name, Pdf, Rect, Ref, Str};
+use roxmltree::{Document, Node};
+
+const FONTS: [(&[u8], &[u8]); 2] = [(b"F1", b"Helvetica"), (b"F2", b"Helvetica-Bold")];
+/// Widths of Helvetica's letters from space to tilde, thousandths of its size.
+const WIDTHS: [u16; 95] = [
+    278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556, 556, 556, 556, 556,
+    556, 556, 556, 278, 278, 584, 584, 584, 556, 1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556, 833,
+    722, 778, 667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 278, 278, 278, 469, 556, 333, 556, 556, 500, 556,
+    556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334,
+    260, 334, 584,
+];
+
+/// How an element is drawn, as far as it and those around it say.
+#[derive(Clone, Copy)]
+struct Style {
+    fill: Option<[f32; 3]>,
+    stroke: Option<[f32; 3]>,
+    opacity: f32,
+    width: f32,
+    dashes: Option<[f32; 2]>,
+    font_size: f32,
+    bold: bool,
+}
+
+/// The PDF of an SVG that this crate wrote.
+pub(crate) fn pdf(svg: &str) -> Result<Vec<u8>, String> {
+    let parsed = Document::parse(svg).map_err(|e| e.to_string())?;
+    let root = parsed.root_element();
+    let [left, top, width, height] = view_box(root)?;
+    let mut drawn = Drawing { content: Content::new(), height };
+    let none = Style {
+        fill: Some([0.0; 3]),
+        stroke: None,
+        opacity: 1.0,
+        width: 1.0,
+        dashes: None,
+        font_size: 12.0,
+        bold: false,
+    };
+    drawn.children(root, none, [-left, -top])?;
+    Ok(page(&drawn.content.finish(), width, height))
+}
+
+fn page(content: &[u8], width: f32, height: f32) -> Vec<u8> {
+    let [catalog, tree, sheet, stream] = [1, 2, 3, 4].map(Ref::new);
+    let mut pdf = Pdf::new();
+    pdf.catalog(catalog).pages(tree);
+    pdf.pages(tree).kids([sheet]).count(1);
+    let mut page = pdf.page(sheet);
+    page.media_box(Rect::new(0.0, 0.0, width, height)).parent(tree).contents(stream);
+    let mut resources = page.resources();
+    let mut fonts = resources.fonts();
+    for (number, (name, _)) in (5..).zip(FONTS) {
+        fonts.pair(Name(name), Ref::new(number));
+    }
+    fonts.finish();
+    resources.finish();
+    page.finish();
+    for (number, (_, base)) in (5..).zip(FONTS) {
+        pdf.type1_font(Ref::new(number)).base_font(Name(base)).encoding_predefined(Name(b"WinAnsiEncoding"));
+    }
+    pdf.stream(stream, content);
+    pdf.finish()
+}
+
+struct Drawing {
+    content: Content,
+    /// Of the page; PDF counts from below.
+    height: f32,
+}
+
+impl Drawing {
+    fn children(&mut self, of: Node<'_, '_>, style: Style, at: [f32; 2]) -> Result<(), String> {
+        of.children().filter(Node::is_element).try_for_each(|node| self.element(node, style, at))
+    }
+
+    fn element(&mut self, node: Node<'_, '_>, style: Style, [dx, dy]: [f32; 2]) -> Result<(), String> {
+        let style = style.of(node)?;
+        let x = |name: &str| Ok::<_, String>(number(node, name)? + dx);
+        let height = self.height;
+        let y = |name: &str| Ok::<_, String>(height - number(node, name)? - dy);
+        match node.tag_name().name() {
+            "title" => {}
+            "g" => self.children(node, style, [dx, dy])?,
+            "svg" => {
+                let [left, top, wide, high] = view_box(node)?;
+                self.content.save_state();
+                self.content.rect(x("x")?, y("y")? - high, wide, high).clip_nonzero().end_path();
+                self.children(node, style, [x("x")? - left, dy + number(node, "y")? - top])?;
+                self.content.restore_state();
+            }
+            "rect" => {
+                let [wide, high] = [number(node, "width")?, number(node, "height")?];
+                self.content.rect(x("x")?, y("y")? - high, wide, high);
+                self.paint(style);
+            }
+            "line" => {
+                self.content.move_to(x("x1")?, y("y1")?).line_to(x("x2")?, y("y2")?);
+                self.paint(Style { fill: None, ..style });
+            }
+            "circle" => {
+                self.circle([x("cx")?, y("cy")?], number(node, "r")?);
+                self.paint(style);
+            }
+            "polyline" => {
+                let text = node.attribute("points").unwrap_or_default();
+                for (rank, pair) in text.split_whitespace().enumerate() {
+                    let (left, right) = pair.split_once(',').ok_or_else(|| wrong("x,y", pair))?;
+                    let [px, py] = [parsed(left)? + dx, height - parsed(right)? - dy];
+                    let _ = if rank == 0 { self.content.move_to(px, py) } else { self.content.line_to(px, py) };
+                }
+                self.paint(Style { fill: None, ..style });
+            }
+            "text" => self.text(node, style, [x("x")?, y("y")?]),
+            other => return Err(wrong("an element that figures have", &format!("<{other}>"))),
+        }
+        Ok(())
+    }
+
+    fn paint(&mut self, style: Style) {
+        let lighter = |colour: [f32; 3]| colour.map(|of| 1.0 - (1.0 - of) * style.opacity);
+        if let Some([r, g, b]) = style.fill.map(lighter) {
+            self.content.set_fill_rgb(r, g, b);
+        }
+        if let Some([r, g, b]) = style.stroke {
+            self.content.set_stroke_rgb(r, g, b).set_line_width(style.width);
+            self.content.set_dash_pattern(style.dashes.into_iter().flatten(), 0.0);
+        }
+        match (style.fill, style.stroke) {
+            (Some(_), Some(_)) => self.content.fill_nonzero_and_stroke(),
+            (Some(_), None) => self.content.fill_nonzero(),
+            (None, Some(_)) => self.content.stroke(),
+            (None, None) => self.content.end_path(),
+        };
+    }
+
+    /// Of four curves; the constant is the usual one, off by less than a thousandth of the radius.
+    fn circle(&mut self, [x, y]: [f32; 2], r: f32) {
+        let k = 0.552_285 * r;
+        self.content.move_to(x + r, y);
+        self.content.cubic_to(x + r, y + k, x + k, y + r, x, y + r);
+        self.content.cubic_to(x - k, y + r, x - r, y + k, x - r, y);
+        self.content.cubic_to(x - r, y - k, x - k, y - r, x, y - r);
+        self.content.cubic_to(x + k, y - r, x + r, y - k, x + r, y).close_path();
+    }
+
+    fn text(&mut self, node: Node<'_, '_>, style: Style, [x, y]: [f32; 2]) {
+        // Latin-1, as the encoding of the font has it; no name of a point has any other letter.
+        let letters: Vec<u8> =
+            node.text().unwrap_or_default().chars().map(|of| u8::try_from(of).unwrap_or(b'?')).collect();
+        let width = |&letter: &u8| WIDTHS.get(usize::from(letter).wrapping_sub(32)).copied().unwrap_or(556);
+        let length = letters.iter().map(width).map(f32::from).sum::<f32>() * style.font_size / 1000.0;
+        let start = match node.attribute("text-anchor") {
+            Some("end") => x - length,
+            Some("middle") => x - length / 2.0,
+            _ => x,
+        };
+        let [r, g, b] = style.fill.unwrap_or_default();
+        self.content.set_fill_rgb(r, g, b).begin_text();
+        self.content.set_font(Name(FONTS[usize::from(style.bold)].0), style.font_size);
+        self.content.next_line(start, y).show(Str(&letters)).end_text();
+    }
+}
+
+impl Style {
+    /// As an element says by its attributes, and then by its style.
+    fn of(mut self, node: Node<'_, '_>) -> Result<Self, String> {
+        let attributes = node.attributes().map(|of| (of.name(), of.value()));
+        let style = node.attribute("style").unwrap_or_default().split(';').filter_map(|one| one.split_once(':'));
+        for (name, value) in attributes.chain(style) {
+            match name {
+                "fill" => self.fill = colour(value)?,
+                "stroke" => self.stroke = colour(value)?,
+                "fill-opacity" => self.opacity = parsed(value)?,
+                "stroke-width" => self.width = parsed(value)?,
+                "font-size" => self.font_size = parsed(value.trim_end_matches("px"))?,
+                "font-weight" => self.bold = value == "600",
+                "stroke-dasharray" => {
+                    let (on, off) = value.split_once(' ').ok_or_else(|| wrong("two dashes", value))?;
+                    self.dashes = Some([parsed(on)?, parsed(off)?]);
+                }
+                _ => {}
+            }
+        }
+        Ok(self)
+    }
+}
+
+fn wrong(expected: &str, found: &str) -> String {
+    format!("expected {expected}, found '{found}'. This is a bug: report it with the run")
+}
+
+fn colour(text: &str) -> Result<Option<[f32; 3]>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let wrong = || wrong("a colour as #rrggbb", text);
+    let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6).ok_or_else(wrong)?;
+    let part = |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()).ok_or_else(wrong);
+    Ok(Some([part(0)?, part(2)?, part(4)?].map(|part| f32::from(part) / 255.0)))
+}
+
+fn number(node: Node<'_, '_>, name: &str) -> Result<f32, String> {
+    node.attribute(name).map_or(Ok(0.0), parsed)
+}
+
+fn parsed(text: &str) -> Result<f32, String> {
+    text.parse().map_err(|_| wrong("a number", text))
+}
+
+fn view_box(node: Node<'_, '_>) -> Result<[f32; 4], String> {
+    let text = node.attribute("viewBox").unwrap_or_default();
+    let numbers = text.split_whitespace().map(parsed).collect::<Result<Vec<f32>, String>>()?;
+    numbers.try_into().map_err(|_| wrong("a view box of four numbers", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SVG: &str = "<svg viewBox=\"-10 0 100 50\" xmlns=\"http://www.w3.org/2000/svg\"><title>t</title>\
+        <g style=\"stroke:#0b5cad;fill:#0b5cad\"><rect x=\"1\" y=\"2\" width=\"3\" height=\"4\" fill-opacity=\"0.5\"/></g>\
+        <svg x=\"20\" y=\"5\" viewBox=\"4 0 30 20\"><line x1=\"4\" y1=\"0\" x2=\"8\" y2=\"10\" stroke=\"#000000\"/></svg>\
+        <text x=\"90\" y=\"40\" text-anchor=\"end\" style=\"font-size:10px;fill:#ff0000\">5 µs</text></svg>";
+
+    #[test]
+    fn places_count_from_below_and_text_ends_where_it_is_to_end() {
+        let bytes = pdf(SVG).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.starts_with("%PDF-") && text.contains("/MediaBox [0 0 100 50]"), "{text}");
+        // 1 + 10 from the left, 50 - 2 - 4 from below; half of the way from its colour to white.
+        assert!(text.contains("11 44 3 4 re") && text.contains("0.52156866 0.68039215 0.8392157 rg"), "{text}");
+        // The inner drawing begins at 20 + 10, and is cut off at its edges.
+        assert!(text.contains("30 25 30 20 re\nW") && text.contains("30 45 m\n34 35 l"), "{text}");
+        // 5, space, micro sign and s are 556 + 278 + 556 + 500 thousandths wide.
+        assert!(text.contains("81.1 10 Td"), "{text}");
+        assert!(text.contains("<3520B573> Tj") || text.contains("(5 \\265s) Tj"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for (broken, why) in
+            [("<path/>", "<path>"), ("<line x1=\"wide\"/>", "'wide'"), ("<rect fill=\"red\"/>", "'red'")]
+        {
+            let found = pdf(&format!("<svg viewBox=\"0 0 9 9\">{broken}</svg>")).unwrap_err();
+            assert!(found.contains(why), "{found}");
+        }
+        assert!(pdf("<svg/>").unwrap_err().contains("view box") && pdf("<svg>").is_err());
+    }
+}
