@@ -1564,6 +1564,21 @@ TICKSCOPE__COLD int tickscope__raised(int fd) {
     return fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 }
 
+/*
+ * A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may be
+ * that of a stderr that the program has closed, another thread may have written to it.
+ */
+TICKSCOPE__COLD int tickscope__moved_up(int fd) {
+    int high = fd < 0 ? -1 : tickscope__raised(fd);
+    if (high < 0) return fd;
+    close(fd);
+    if (ftruncate(high, 0) == 0) return high;
+    int error = errno;
+    close(high);
+    errno = error;
+    return -1;
+}
+
 TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__pool_header *header) {
     return header->block_offset + (uint64_t)header->block_count * header->block_bytes;
 }
@@ -1612,9 +1627,7 @@ TICKSCOPE__COLD const char *tickscope__fill_pool(int fd, uint64_t instance) {
         errno = error;
         return "lock";
     }
-    int high = tickscope__raised(fd);
-    if (high >= 0) close(fd);
-    own->lock_fd = high >= 0 ? high : fd;
+    own->lock_fd = fd;
     own->lock_file = tickscope__file_of(own->lock_fd);
     own->pid = header->pid;
     own->entries = (struct tickscope__entry *)(void *)((char *)map + header->entry_offset);
@@ -1629,7 +1642,7 @@ TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory) {
     uint64_t instance = tickscope__random();
     tickscope__file_name(hidden, ".pool-", instance, 16, 16, ".ticks");
     tickscope__file_name(name, "pool-", instance, 16, 16, ".ticks");
-    int fd = openat(directory, hidden, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
+    int fd = tickscope__moved_up(openat(directory, hidden, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600));
     if (fd < 0) return "create";
     const char *failed = tickscope__fill_pool(fd, instance);
     int error = errno;
@@ -1655,7 +1668,7 @@ TICKSCOPE__COLD int tickscope__make_pool(void) {
 /* A pool of a file without a name: nobody sees it, and nothing is left of it, however the process ends. */
 TICKSCOPE__COLD void tickscope__make_unnamed_pool_held(void) {
     struct tickscope__process *own = &tickscope__process;
-    int fd = open(own->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); /* not every file system has them */
+    int fd = tickscope__moved_up(open(own->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)); /* not every one has them */
     if (fd < 0) return;
     own->is_unnamed = tickscope__fill_pool(fd, tickscope__random()) == 0;
     own->user = geteuid(), own->users_group = getegid();
@@ -2566,14 +2579,16 @@ TICKSCOPE__COLD int tickscope__collector_lives(void) {
 
 /* Waits for a block while a collector lives, at most 1 s: 0: there is none. */
 TICKSCOPE__COLD int tickscope__wait_for_block(tickscope_channel *channel) {
-    struct timespec nap = {0, 50000};
+    struct timespec nap = {0, 50000}, began, now;
     tickscope__own_add(&channel->entry->stalls, 1);
-    for (int naps = 0; naps < 20000; naps++) {
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (int naps = 0;; naps++) {
         if (naps % 200 == 0 && !tickscope__collector_lives()) return 0;
         nanosleep(&nap, 0);
         if (tickscope__lease(channel)) return 1;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if ((now.tv_sec - began.tv_sec) * 1000000000L + now.tv_nsec - began.tv_nsec > 1000000000L) return 0;
     }
-    return 0;
 }
 
 /* Reads what the channel's ticks are of. */

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd};
 
 /// Numbers begin here, or at half of what the process may have.
 const LOWEST: u64 = 512;
@@ -62,6 +62,15 @@ impl Drop for Kept {
             unsafe { libc::close(self.descriptor) };
         }
     }
+}
+
+/// A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may be
+/// that of a stderr that the program has closed, another thread may have written to it.
+pub(crate) fn moved_up(file: File) -> io::Result<File> {
+    let Ok(high) = raised(&file) else { return Ok(file) };
+    // SAFETY: it was made just now, and is nobody else's.
+    let file = unsafe { File::from_raw_fd(high) };
+    file.set_len(0).map(|()| file)
 }
 
 /// The same file under a descriptor of its own that the program is not likely to get again.

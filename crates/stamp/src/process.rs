@@ -22,7 +22,7 @@ use crate::block::{
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
 use crate::complaint;
-use crate::descriptor::{Kept, limit};
+use crate::descriptor::{Kept, limit, moved_up};
 use crate::directory;
 use crate::entropy;
 use crate::environment::Environment;
@@ -423,7 +423,7 @@ impl OwnPool {
             let place = directory::own(&environment.directory, environment.group, entropy::number)?;
             let instance = entropy::number()?;
             let hidden = place.join(format!(".pool-{instance:016x}.ticks"));
-            let made = directory::private_file(&hidden, environment.group).and_then(|file| {
+            let made = directory::private_file(&hidden, environment.group).and_then(moved_up).and_then(|file| {
                 let pool = Self::of(&file, environment, clocks, instance)?;
                 fs::rename(&hidden, place.join(pool.file_name()))?;
                 Ok((pool, file))
@@ -434,7 +434,7 @@ impl OwnPool {
     }
 
     fn make_unnamed(environment: &Environment, clocks: &Clocks) -> io::Result<(Self, File)> {
-        let file = directory::unnamed_file(&environment.directory, environment.group)?;
+        let file = moved_up(directory::unnamed_file(&environment.directory, environment.group)?)?;
         let pool = Self::of(&file, environment, clocks, entropy::number()?)?;
         Ok((pool, file))
     }

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
 
 use c_program::{Running, StampDirectory, compile_with, ids, records, until};
 use tickscope_stamp::pool::Pool;
@@ -230,6 +231,21 @@ fn c_and_rust_programs_that_closed_their_descriptors_make_a_pool_at_the_first_op
     }
 }
 
+#[test]
+fn c_and_rust_workers_that_log_to_a_closed_stderr_while_their_pool_is_made_log_nothing_into_it() {
+    for mut program in guests(&["workers"]) {
+        let directory = StampDirectory::new("guest-workers");
+        expect_alive(directory.measure(&mut program));
+        let pools = directory.pools();
+        let found: Vec<_> = pools.iter().flat_map(|pool| records(pool).into_values().next()).collect();
+        let mut all: Vec<i64> = found.iter().flat_map(|(stamps, _)| ids(stamps)).collect();
+        all.sort_unstable();
+        assert_eq!((pools.len(), all), (10, (0..1000).collect()));
+        let counts = pools.iter().map(|pool| pool.header().without_channel.load(Relaxed)).collect::<Vec<_>>();
+        assert_eq!(counts, [0; 10]);
+    }
+}
+
 /// A program in Rust: this test file, run again.
 #[test]
 fn the_rust_program() {
@@ -247,6 +263,7 @@ fn the_rust_program() {
         ["descriptors", path] => keep_descriptors(path),
         ["become", user] => become_another(user.parse().unwrap()),
         ["parent"] => have_child(),
+        ["workers"] => have_workers(),
         ["close", path] => close_first(path),
         _ => panic!("expected a role, found {role}"),
     }
@@ -339,6 +356,37 @@ fn become_another(user: u32) {
     // SAFETY: no call has other effects than its own.
     unsafe { assert!(libc::setgid(33) == 0 && libc::setuid(user) == 0) };
     Channel::open("work", Ordering::Plain, Fields::Slim).unwrap().stamp(1);
+}
+
+/// Workers without a stderr, a thread of each goes on logging while its pool is made.
+fn have_workers() {
+    let workers: Vec<i32> = (0..10)
+        .map(|worker| {
+            // SAFETY: the child stamps, and leaves by _exit.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: closes what nothing here uses.
+                unsafe { libc::close(2) };
+                // SAFETY: bytes that outlive the call, to whatever has the number by now.
+                std::thread::spawn(|| {
+                    loop {
+                        unsafe { libc::write(2, b"worker\n".as_ptr().cast(), 7) };
+                    }
+                });
+                let channel = Channel::open("work", Ordering::Plain, Fields::Slim).unwrap();
+                (100 * worker..100 * worker + 100).for_each(|id| channel.stamp(id));
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(0) };
+            }
+            child
+        })
+        .collect();
+    for worker in workers {
+        let mut status = 0;
+        // SAFETY: a child of this process, and a place that outlives the call.
+        unsafe { libc::waitpid(worker, &mut status, 0) };
+        assert_eq!(status, 0);
+    }
 }
 
 fn have_child() {

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 use std::sync::atomic::{Ordering, compiler_fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickscope_counter as counter;
 use tickscope_tick::{Clock, Ordering as ReadOrdering};
@@ -315,16 +315,20 @@ fn describe(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: MappedB
 /// Waits for a block while a collector lives, at most 1 s.
 fn wait_for_block(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
     const NAP: Duration = Duration::from_micros(50);
-    const NAPS: u32 = 20_000;
+    const PATIENCE: Duration = Duration::from_secs(1);
     const NAPS_BETWEEN_LOOKS: u32 = 200;
     own_add(&entry.stalls, 1);
-    for nap in 0..NAPS {
+    let began = Instant::now(); // a nap may last longer
+    for nap in 0_u32.. {
         if nap % NAPS_BETWEEN_LOOKS == 0 && !process::with(|process| process.has_collector()) {
             return false;
         }
         std::thread::sleep(NAP);
         if lease(handle, entry, pool) {
             return true;
+        }
+        if began.elapsed() > PATIENCE {
+            return false;
         }
     }
     false

@@ -19,6 +19,7 @@
 #include "tickscope.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 #define LAST 900
@@ -141,6 +142,34 @@ static int have_child(void) {
     return status;
 }
 
+static volatile int over;
+
+/* What a library logs, whatever number 2 is by now. */
+static void *log_on(void *unused) {
+    while (!over) (void)!write(2, "worker: nothing to do\n", 22);
+    return unused;
+}
+
+/* A worker without a stderr, a thread of which goes on logging while its pool is made. */
+static void work(int64_t first) {
+    pthread_t logger;
+    close(2);
+    pthread_create(&logger, 0, log_on, 0);
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    for (int64_t id = first; id < first + 100; id++) tickscope_stamp(channel, id);
+    over = 1;
+    pthread_join(logger, 0);
+    _exit(0);
+}
+
+static int have_workers(void) {
+    int status = 0, failed = 0;
+    for (int64_t worker = 0; worker < 10; worker++)
+        if (fork() == 0) work(100 * worker);
+    while (wait(&status) > 0) failed |= status;
+    return failed;
+}
+
 static int close_first(const char *path) {
     if (!take_descriptors(path)) return 1;
     tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
@@ -158,6 +187,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "first")) record_first();
     if (!strcmp(argv[1], "become")) failed = become((uid_t)atoi(argv[2]));
     if (!strcmp(argv[1], "parent")) failed = have_child();
+    if (!strcmp(argv[1], "workers")) failed = have_workers();
     if (!strcmp(argv[1], "close")) failed = close_first(argv[2]);
     if (!failed) puts("alive");
     fflush(stdout);
