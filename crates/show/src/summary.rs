@@ -170,11 +170,14 @@ fn narrowed(analysis: &Analysis) -> Option<String> {
 /// What was lost: counts of what was counted.
 pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let Shown { analysis, channels, .. } = *shown;
-    let sum = |of: fn(&tickscope_store::Channel) -> i64| channels.iter().map(of).sum::<i64>().max(0) as u64;
+    // Counts of a damaged pool are any numbers: each is shown, and no sum goes around.
+    let sum =
+        |of: fn(&tickscope_store::Channel) -> i64| channels.iter().map(of).fold(0, i64::saturating_add).max(0) as u64;
     let (stored, dropped) = (sum(|channel| channel.stored), sum(|channel| channel.dropped));
     let (refused, uncommitted) = (sum(|channel| channel.refused), sum(|channel| channel.uncommitted));
     let overwritten = sum(|channel| channel.overwritten.unwrap_or(0));
-    let uncounted: u64 = shown.events.iter().filter(|event| event.what.is_of_no_channel()).filter_map(amount).sum();
+    let of_no_channel = shown.events.iter().filter(|event| event.what.is_of_no_channel());
+    let uncounted = of_no_channel.filter_map(amount).fold(0, u64::saturating_add);
     let parts = [
         (dropped, "found no free memory"),
         (overwritten, "were overwritten by later ones"),
@@ -185,7 +188,8 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let lost: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
     let removed = sum(|channel| channel.removed.unwrap_or(0));
-    let all = stored + removed + dropped + overwritten + refused + uncommitted + uncounted;
+    let all = [stored, removed, dropped, overwritten, refused, uncommitted, uncounted];
+    let all = all.into_iter().fold(0, u64::saturating_add);
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "unknown: the run has no counts of stamps".into(),
         _ if shown.events.iter().any(|event| event.what == EventKind::MemoryLost) => {

@@ -181,9 +181,9 @@ impl EventKind {
         Self::UNTOLD.contains(self)
     }
 
-    /// Returns whether it counts stamps that no channel counted.
+    /// Returns whether it counts stamps that no channel counted; refused openings are none.
     pub fn is_of_no_channel(&self) -> bool {
-        matches!(self, Self::StampsWithoutChannel | Self::StampsAfterClose | Self::ChannelsRefused)
+        matches!(self, Self::StampsWithoutChannel | Self::StampsAfterClose)
     }
 
     /// Returns whether evidence about the clock concerned is void across it.
