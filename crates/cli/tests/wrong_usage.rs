@@ -39,6 +39,7 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
     let site = Site::new("words");
     fs::write(site.path("a-file"), "").unwrap();
     fs::create_dir(site.path("stamps")).unwrap();
+    fs::create_dir_all(site.path("half/channels")).unwrap();
     for (words, says) in [
         (&[][..], &["Usage"][..]),
         (&["runn", "x"], &["'run'"]),
@@ -50,6 +51,7 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         (&["clock", "load-factor", "--clock", "nosuch"], &["nosuch", "monotonic"]),
         (&["clock", "--html", "nowhere/page.html"], &["--html", "nowhere"]),
         (&["collect", "nodir", "--run", "r"], &["nodir", "TICKSCOPE_DIR"]),
+        (&["collect", "stamps", "--run", "half"], &["half", "without run.json", "--run"]),
         (&["collect", "stamps", "--run", "a-file"], &["expected a directory for the run", "a-file", "--run"]),
         (&["init", "nowhere/x.toml"], &["expected a directory", "nowhere/x.toml"]),
         (&["check", "nodir"], &["nodir", "below runs/"]),
@@ -83,7 +85,7 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         assert!(ended.out.is_empty() && !ended.err.contains("panicked"), "{words:?}: {ended:?}");
         assert!(!ended.err.contains("-- -1"), "{words:?}: {ended:?}");
     }
-    assert_eq!(fs::read_dir(site.path(".")).unwrap().count(), 2, "nothing is made where input is wrong");
+    assert_eq!(fs::read_dir(site.path(".")).unwrap().count(), 3, "nothing is made where input is wrong");
 }
 
 #[test]

@@ -233,7 +233,6 @@ impl Collector {
         };
         collector.tell_missing_parts()?;
         collector.take_over_note()?;
-        collector.tell_lost_memory()?;
         Ok(collector)
     }
 

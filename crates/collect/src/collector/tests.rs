@@ -661,10 +661,11 @@ fn memory_that_is_gone_before_it_was_emptied_is_told_once_and_no_other_is() {
     ended.kill();
     site.collect();
     assert!(!ended.path.exists() && gone.path.exists());
+    Collector::start(site.settings()).unwrap().tell_lost_memory().unwrap();
     assert_eq!(site.events().into_iter().filter(|event| event.what == "memory-lost").count(), 0);
     std::fs::remove_file(&gone.path).unwrap();
     for _ in 0..2 {
-        site.collect();
+        Collector::start(site.settings()).unwrap().tell_lost_memory().unwrap();
         let told = site.event("memory-lost");
         assert!(told.text.contains("(at send) is gone") && told.node == "host", "{told:?}");
         assert!(site.channels().iter().all(|channel| !channel.is_in_memory()), "{:?}", site.channels());

@@ -98,6 +98,9 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     how.any_name = settings.any_name;
     let told = |error| settings.told(error);
     let mut collector = Collector::start(how).map_err(told)?;
+    if settings.conducted {
+        collector.tell_lost_memory().map_err(told)?;
+    }
     for refused in collector.refused() {
         say(refused);
     }
@@ -177,7 +180,17 @@ fn made_by_collectors(run: &Path) -> Result<Option<Manifest>, Error> {
             "expected a directory for the run, found the file {run}. Name another, --run"
         )));
     }
-    let manifest = if place.exists() { Manifest::read(&place)? } else { return Ok(None) };
+    if !place.exists() {
+        let left = ["stamps", "channels", "traces"].into_iter().find(|folder| run.join(folder).is_dir());
+        return left.map_or(Ok(None), |folder| {
+            let run = run.display();
+            Err(Error::input(format!(
+                "expected a run, or no run yet, found {run} with {folder}/ and without run.json: these stamps would ruin \
+                 it. Restore its run.json, or name another directory with --run"
+            )))
+        });
+    }
+    let manifest = Manifest::read(&place)?;
     if is_undeclared(&manifest) {
         return Ok(Some(manifest));
     }
