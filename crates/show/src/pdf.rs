@@ -226,8 +226,10 @@ mod tests {
     use super::*;
 
     const SVG: &str = "<svg viewBox=\"-10 0 100 50\" xmlns=\"http://www.w3.org/2000/svg\"><title>t</title>\
-        <g style=\"stroke:#0b5cad;fill:#0b5cad\"><rect x=\"1\" y=\"2\" width=\"3\" height=\"4\" fill-opacity=\"0.5\"/></g>\
-        <svg x=\"20\" y=\"5\" viewBox=\"4 0 30 20\"><line x1=\"4\" y1=\"0\" x2=\"8\" y2=\"10\" stroke=\"#000000\"/></svg>\
+        <g style=\"stroke:#0b5cad;fill:#0b5cad\">\
+        <rect x=\"1\" y=\"2\" width=\"3\" height=\"4\" fill-opacity=\"0.5\"/></g>\
+        <svg x=\"20\" y=\"5\" viewBox=\"4 0 30 20\">\
+        <line x1=\"4\" y1=\"0\" x2=\"8\" y2=\"10\" stroke=\"#000000\"/></svg>\
         <text x=\"90\" y=\"40\" text-anchor=\"end\" style=\"font-size:10px;fill:#ff0000\">5 µs</text></svg>";
 
     #[test]

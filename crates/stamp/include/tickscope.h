@@ -1668,8 +1668,8 @@ TICKSCOPE__COLD int tickscope__make_pool(void) {
 /* A pool of a file without a name: nobody sees it, and nothing is left of it, however the process ends. */
 TICKSCOPE__COLD void tickscope__make_unnamed_pool_held(void) {
     struct tickscope__process *own = &tickscope__process;
-    int fd = tickscope__moved_up(open(own->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)); /* not every one has them */
-    if (fd < 0) return;
+    int fd = tickscope__moved_up(open(own->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (fd < 0) return; /* not every file system has them */
     own->is_unnamed = tickscope__fill_pool(fd, tickscope__random()) == 0;
     own->user = geteuid(), own->users_group = getegid();
     if (!own->is_unnamed) close(fd);

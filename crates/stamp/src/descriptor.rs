@@ -64,8 +64,8 @@ impl Drop for Kept {
     }
 }
 
-/// A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may be
-/// that of a stderr that the program has closed, another thread may have written to it.
+/// A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may
+/// be that of a stderr that the program has closed, another thread may have written to it.
 pub(crate) fn moved_up(file: File) -> io::Result<File> {
     let Ok(high) = raised(&file) else { return Ok(file) };
     // SAFETY: it was made just now, and is nobody else's.

@@ -367,9 +367,9 @@ fn have_workers() {
             if child == 0 {
                 // SAFETY: closes what nothing here uses.
                 unsafe { libc::close(2) };
-                // SAFETY: bytes that outlive the call, to whatever has the number by now.
                 std::thread::spawn(|| {
                     loop {
+                        // SAFETY: bytes that outlive the call, to whatever has the number by now.
                         unsafe { libc::write(2, b"worker\n".as_ptr().cast(), 7) };
                     }
                 });

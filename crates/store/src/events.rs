@@ -66,8 +66,8 @@ pub fn breaks<D>(events: &[Event], domain: &str) -> std::result::Result<Vec<Inte
     Ok(apart)
 }
 
-/// The same as each event tells it, in rising order: spans that overlap are several breaks, and what was read among them
-/// may be of none of the times around all.
+/// The same as each event tells it, in rising order: spans that overlap are several breaks, and what was read among
+/// them may be of none of the times around all.
 pub fn break_spans<D>(events: &[Event], domain: &str) -> std::result::Result<Vec<Interval<Tick<D>>>, Contradiction> {
     let concerned = events.iter().filter(|event| event.domain.as_deref() == Some(domain) && event.what.is_break());
     let mut spans: Vec<(i64, i64)> =

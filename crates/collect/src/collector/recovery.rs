@@ -54,8 +54,8 @@ impl Collector {
     }
 
     /// Tells of pools that are gone though their programs had not ended when they were looked at last: somebody removed
-    /// them, or a container was started again on this boot. A collector notes the end of a pool before it removes it. For
-    /// a node whose stamps were always in this directory, and that no other run collects from.
+    /// them, or a container was started again on this boot. A collector notes the end of a pool before it removes it.
+    /// For a node whose stamps were always in this directory, and that no other run collects from.
     pub fn tell_lost_memory(&mut self) -> Result<()> {
         let mut gone: BTreeMap<u64, Vec<Channel>> = BTreeMap::new();
         for channel in self.ledger.channels().filter(|channel| channel.is_in_memory() && self.note.lacks(channel.pool))

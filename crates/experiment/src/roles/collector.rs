@@ -185,8 +185,8 @@ fn made_by_collectors(run: &Path) -> Result<Option<Manifest>, Error> {
         return left.map_or(Ok(None), |folder| {
             let run = run.display();
             Err(Error::input(format!(
-                "expected a run, or no run yet, found {run} with {folder}/ and without run.json: these stamps would ruin \
-                 it. Restore its run.json, or name another directory with --run"
+                "expected a run, or no run yet, found {run} with {folder}/ and without run.json: these stamps would \
+                 ruin it. Restore its run.json, or name another directory with --run"
             )))
         });
     }
