@@ -36,6 +36,13 @@ fn newest() -> Result<PathBuf, Failure> {
     Ok(newest.clone())
 }
 
+/// The directory of a run that was named by its `run.json`; `None`: it was named in another way.
+pub fn of_manifest(named: &Path) -> Option<PathBuf> {
+    let is_manifest = named.is_file() && named.file_name().is_some_and(|name| name == "run.json");
+    let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty());
+    is_manifest.then(|| parent.map_or_else(|| ".".into(), Path::to_path_buf))
+}
+
 /// The directory of the run that was named by it, or by its `run.json`.
 fn directory(named: &Path) -> Result<PathBuf, Failure> {
     let (shown, manifest) = (named.display(), Paths::of(named).manifest());
@@ -60,8 +67,8 @@ fn directory(named: &Path) -> Result<PathBuf, Failure> {
             ))),
         };
     }
-    if named.file_name().is_some_and(|name| name == "run.json") {
-        return Ok(named.parent().map_or_else(|| ".".into(), Path::to_path_buf));
+    if let Some(directory) = of_manifest(named) {
+        return Ok(directory);
     }
     let remedy = match named.extension() {
         Some(extension) if extension == "toml" => format!("That is a run file: tickscope run {shown}"),

@@ -8,16 +8,17 @@ use crate::failure::Failure;
 use crate::options::FinishOptions;
 use crate::output::note;
 use crate::show::Opened;
-use crate::{counts, output, show};
+use crate::{chosen_run, counts, output, show};
 
 /// Completes a run and prints its table, or what it counted if it has nothing else, as at its own end. One without a
 /// trace has none to print, which is an error.
 pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
-    let root = options.run.display();
-    let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&options.run)? else {
+    let named = chosen_run::of_manifest(&options.run).unwrap_or_else(|| options.run.clone());
+    let root = named.display();
+    let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&named)? else {
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {
-            true => print(Run::open(&options.run)?, true, false),
+            true => print(Run::open(&named)?, true, false),
             false => output::line(text),
         };
     };

@@ -217,8 +217,10 @@ fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first(
     scene.expect_every_stamp();
     scene.expect_nothing_left(&folders);
     assert_eq!(Run::open(&scene.site.run_directory()).unwrap().unfinished().unwrap(), None);
-    let again = Ended::of(tickscope(&["finish"]).arg(scene.site.run_directory()));
-    assert!(again.code == Some(0) && again.out.contains("nothing to do"), "{again:?}");
+    for named in [scene.site.run_directory(), scene.site.run_directory().join("run.json")] {
+        let again = Ended::of(tickscope(&["finish"]).arg(named));
+        assert!(again.code == Some(0) && again.out.contains("nothing to do"), "{again:?}");
+    }
 }
 
 #[test]
