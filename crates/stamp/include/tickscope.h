@@ -1851,7 +1851,12 @@ TICKSCOPE__COLD void tickscope__process_ends(void) {
     sigset_t mask;
     if (own->is_unnamed) { /* this object may be unloaded, and the process go on */
         tickscope__hold(&mask);
-        if (own->is_unnamed) tickscope__leave_pool_held();
+        if (own->is_unnamed && (pool = own->pool) != 0) {
+            /* Nothing leads into it; another thread may be counting on its first page. */
+            uint64_t bytes = tickscope__pool_bytes_mapped(pool), page = (uint64_t)sysconf(_SC_PAGESIZE);
+            tickscope__leave_pool_held();
+            if (bytes > page) munmap((char *)pool + page, bytes - page);
+        }
         tickscope__let_go(&mask);
     } else if (pool && own->pid == (int32_t)getpid())
         __atomic_store_n(&pool->state, TICKSCOPE__POOL_CLOSED, __ATOMIC_RELEASE);

@@ -229,7 +229,9 @@ extern "C" fn after_fork_in_child() {
 extern "C" fn process_ends() {
     with(|process| {
         if process.unnamed.is_some() {
+            let pool = process.pool;
             process.leave_pool(); // this library may be unloaded, and the process go on
+            pool.iter().for_each(OwnPool::give_back);
         }
         if let Some(pool) = process.pool.filter(|pool| pool.header().pid == std::process::id() as i32) {
             pool.header().state.store(PoolState::Closed as u32, Ordering::Release);
@@ -401,6 +403,18 @@ impl OwnPool {
                 libc::munmap(base.cast(), self.0.length);
             } else {
                 base.cast::<[u8; DESCRIPTION]>().write(description);
+            }
+        }
+    }
+
+    /// Gives back the range of a pool that was left and that nothing leads into, but for its first page: another thread
+    /// may be counting there.
+    fn give_back(&self) {
+        // SAFETY: asks for a number; the mapping was this process's own, and no reference leads beyond its header.
+        unsafe {
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+            if self.0.length > page {
+                libc::munmap(self.0.base.as_ptr().add(page).cast(), self.0.length - page);
             }
         }
     }

@@ -140,6 +140,15 @@ fn c_threads_outlive_a_library_in_which_they_stamped() {
 }
 
 #[test]
+fn c_a_library_that_never_stamped_leaves_no_address_space_behind() {
+    let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
+    let directory = StampDirectory::new("guest-leave");
+    let [mut in_c, _] = guests(&["leave", library.to_str().unwrap()]);
+    expect_alive(directory.measure(&mut in_c).stderr(Stdio::null()));
+    assert!(directory.pools().is_empty());
+}
+
+#[test]
 fn c_and_rust_programs_have_a_pool_before_they_begin() {
     for mut program in guests(&["first"]) {
         let directory = StampDirectory::new("guest-first");

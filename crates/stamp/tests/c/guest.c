@@ -8,6 +8,8 @@
  *                             that stamps and writes to each of them; fails if one leads elsewhere
  *     guest unload LIBRARY    three times loads LIBRARY (plugin.c), has a thread and itself stamp there, and unloads it
  *                             before that thread ends; forks, and ends its main thread before the process
+ *     guest leave LIBRARY     loads LIBRARY and unloads it without a stamp, often; fails if that takes address space
+ *     guest workers           forks ten children that close stderr, stamp 100 ids each, and log to it all the while
  *     guest first             reads the counter before anything else, and records id 1 with it
  *     guest idle              does nothing, and is cut off
  *     guest become USER       gives up group 0 for 33, and root for that user, before it opens anything, and stamps
@@ -142,6 +144,24 @@ static int have_child(void) {
     return status;
 }
 
+/* Pages of this process's address space. */
+static long pages(void) {
+    long found = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &found) != 1) exit(1);
+    fclose(file);
+    return found;
+}
+
+static int leave_often(const char *path) {
+    long before = pages();
+    for (int time = 0; time < 20; time++) {
+        void *library = dlopen(path, RTLD_NOW);
+        if (!library || dlclose(library) != 0) return 1;
+    }
+    return pages() - before > 4096; /* one pool has as many, and is given back but for a page */
+}
+
 static volatile int over;
 
 /* What a library logs, whatever number 2 is by now. */
@@ -187,6 +207,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "first")) record_first();
     if (!strcmp(argv[1], "become")) failed = become((uid_t)atoi(argv[2]));
     if (!strcmp(argv[1], "parent")) failed = have_child();
+    if (!strcmp(argv[1], "leave")) failed = leave_often(argv[2]);
     if (!strcmp(argv[1], "workers")) failed = have_workers();
     if (!strcmp(argv[1], "close")) failed = close_first(argv[2]);
     if (!failed) puts("alive");
