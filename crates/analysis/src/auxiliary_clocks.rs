@@ -334,7 +334,7 @@ fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick
         event.what == EventKind::ClockSlew && event.value.is_some_and(|ppb| at_most(ppb) <= u64::from(slew.ppb()))
     };
     let voiding: Vec<Event> = events.iter().filter(|event| !covered(event)).cloned().collect();
-    tickscope_store::break_spans(&voiding, domain).map_err(|wrong| Error::work(format!("events of {domain}: {wrong}")))
+    tickscope_store::breaks(&voiding, domain).map_err(|wrong| Error::work(format!("events of {domain}: {wrong}")))
 }
 
 /// How wide the intervals of a clock's readings are: by half-width, how many; grows trace by trace.

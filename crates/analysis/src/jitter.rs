@@ -340,16 +340,19 @@ mod tests {
         let usual = |n: i64| (10 + n % 3, 20 + n % 2);
         let mut rows: Vec<(i64, i64)> = (0..100).map(usual).collect();
         rows.extend([(500, 20), (11, 900), (600, 600)]);
-        rows.extend([(13, 22), (12, 20)]); // 35 is above 33.5, 13 not above 15, 22 not above 22.5; and neither
+        // 35 is above 33.5, 13 not above 15, 22 not above 22.5; neither; 16 is above 15, but 31 is not above 33.5.
+        rows.extend([(13, 22), (12, 20), (16, 15)]);
         let mut columns = vec![Vec::new(); 3];
         for (a, b) in rows {
             [a, b, a + b].into_iter().zip(&mut columns).for_each(|(value, column)| column.push(value));
         }
         columns[2][104] = 5_000; // the whole is slow, and no stage of it
         let found = Jitter::of(&names(), &columns, 3);
-        assert_eq!((found.traces, found.left_out, found.above, found.uncaused, found.several), (105, 3, 5, 2, 1));
+        assert_eq!((found.traces, found.left_out, found.above, found.uncaused, found.several), (106, 3, 5, 2, 1));
         assert_eq!(found.stages.iter().map(|stage| stage.caused).collect::<Vec<_>>(), [2, 2, 0]);
-        assert_eq!(found.stages[0].below.as_ref().unwrap().count, 100);
+        assert_eq!(found.stages[0].below.as_ref().unwrap().count, 101);
+        let thresholds: Vec<_> = found.stages.iter().map(|stage| stage.threshold_ticks).collect();
+        assert_eq!(thresholds, [Some(15.0), Some(22.5), Some(33.5)]);
         assert_eq!((found.stages[2].is_whole, found.stages[0].points_above.len()), (true, 5));
     }
 

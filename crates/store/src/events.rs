@@ -54,26 +54,21 @@ impl Event {
 /// clock map holds across one, and no evidence within one does. An event without a first tick began before everything,
 /// one without a last goes on. `D`: the counter that the brackets of `domain` are expressed in.
 pub fn breaks<D>(events: &[Event], domain: &str) -> std::result::Result<Vec<Interval<Tick<D>>>, Contradiction> {
+    let concerned = events.iter().filter(|event| event.domain.as_deref() == Some(domain) && event.what.is_break());
+    let mut spans: Vec<(i64, i64)> =
+        concerned.map(|event| (event.tick.unwrap_or(i64::MIN), event.until.unwrap_or(i64::MAX))).collect();
+    spans.sort_unstable();
     let mut apart: Vec<Interval<Tick<D>>> = Vec::new();
-    for span in break_spans::<D>(events, domain)? {
+    for (first, last) in spans {
+        let span = Interval::new(Tick::new(first), Tick::new(last))?;
         match apart.last_mut() {
-            Some(before) if span.lo() <= before.hi() => {
+            Some(before) if first <= before.hi().get() => {
                 *before = Interval::new(before.lo(), before.hi().max(span.hi()))?;
             }
             _ => apart.push(span),
         }
     }
     Ok(apart)
-}
-
-/// The same as each event tells it, in rising order: spans that overlap are several breaks, and what was read among
-/// them may be of none of the times around all.
-pub fn break_spans<D>(events: &[Event], domain: &str) -> std::result::Result<Vec<Interval<Tick<D>>>, Contradiction> {
-    let concerned = events.iter().filter(|event| event.domain.as_deref() == Some(domain) && event.what.is_break());
-    let mut spans: Vec<(i64, i64)> =
-        concerned.map(|event| (event.tick.unwrap_or(i64::MIN), event.until.unwrap_or(i64::MAX))).collect();
-    spans.sort_unstable();
-    spans.into_iter().map(|(first, last)| Interval::new(Tick::new(first), Tick::new(last))).collect()
 }
 
 /// Writes `events` as the file at `place`.

@@ -56,7 +56,7 @@ pub use counts::{CountColumns, CountRow, read_counts, write_counts};
 pub use digests::{Difference, Digest};
 pub use error::{Error, Result};
 pub use event_kind::EventKind;
-pub use events::{Event, break_spans, breaks, read_events, write_events};
+pub use events::{Event, breaks, read_events, write_events};
 pub use intake::{Intake, Receiving};
 pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
 pub use join::{JoinFinding, Joined, join_run};
