@@ -20,7 +20,7 @@ use tickscope_tick::NodeName;
 use crate::Error;
 use crate::environment;
 use crate::network::MOST_NODES;
-use crate::plan::{self, DumpPlan, Link, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
+use crate::plan::{self, DumpPlan, Link, NetworkKind, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
 use crate::process::Forward;
 use crate::readiness::Ready;
 
@@ -110,6 +110,7 @@ impl Plan {
                 "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
             );
         }
+        self.check_network()?;
         self.check_clock_pairs(&names)?;
         self.nodes.iter().try_for_each(check_node)?;
         self.nodes.iter().try_for_each(|node| environment::check(&self.run, node))?;
@@ -134,6 +135,17 @@ impl Plan {
     }
 
     /// Each pair that has a rho of its own is of two nodes, and stands there once.
+    fn check_network(&self) -> Result<(), String> {
+        let elsewhere = self.nodes.iter().find(|node| !node.connect.is_empty());
+        elsewhere.filter(|_| self.network.kind == NetworkKind::Namespaces).map_or(Ok(()), |node| {
+            Err(format!(
+                "network.kind = \"namespaces\": expected every node on this host, found connect of '{}'. Leave \
+                 network.kind out: nodes that are reached by connect are in the network of their machines",
+                node.name
+            ))
+        })
+    }
+
     fn check_clock_pairs(&self, names: &[&str]) -> Result<(), String> {
         for (position, PairPlan { nodes, .. }) in self.clock.pairs.iter().enumerate() {
             let [one, other] = nodes;
@@ -390,6 +402,17 @@ mod tests {
         let demo = Plan::parse(DEMO).unwrap();
         assert_eq!((demo.nodes.len(), demo.clock.rho.ppb(), demo.clock.probes_hz), (2, 50_000, 1000.0));
         assert_eq!(demo.fill(&demo.nodes[1], &addresses(), "r").unwrap()[2..4], ["s", "7400"]);
+    }
+
+    #[test]
+    fn nodes_elsewhere_are_in_no_namespace_of_this_host() {
+        let elsewhere =
+            DEMO.replacen("name = \"server\"", "name = \"server\"\nconnect = [\"env\"]\naddress = \"127.0.0.2\"", 1);
+        let both = elsewhere.replacen("kind = \"auto\"", "kind = \"namespaces\"", 1);
+        assert!(elsewhere != DEMO && both != elsewhere);
+        let why = Plan::parse(&both).unwrap_err().to_string();
+        assert!(why.contains("connect of 'server'") && why.contains("Leave network.kind out"), "{why}");
+        Plan::parse(&elsewhere).unwrap();
     }
 
     #[test]
