@@ -309,6 +309,18 @@ mod tests {
         serde_json::from_slice(&read_line(&stream, MOST_BYTES, PATIENCE).unwrap()).unwrap()
     }
 
+    /// The same once those before are done with: their threads end a little after their replies.
+    fn heard(folder: &Path, bytes: &[u8]) -> Value {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let reply = asked(folder, bytes);
+            let is_busy = reply["error"].as_str().is_some_and(|error| error.contains("others are asking"));
+            if !is_busy || Instant::now() > until {
+                return reply;
+            }
+        }
+    }
+
     #[test]
     fn a_request_is_answered_and_the_socket_is_the_users_alone_and_goes_with_the_run() {
         let (control, folder) = opened();
@@ -342,7 +354,7 @@ mod tests {
             json!({ "policy": { "glob": "a", "policy": "every" } }).to_string() + "\n",
             json!({ "policy": { "glob": "a", "policy": "null", "node": "a.b" } }).to_string() + "\n",
         ] {
-            let reply = asked(&folder, wrong.as_bytes());
+            let reply = heard(&folder, wrong.as_bytes());
             assert!(reply["error"].as_str().unwrap().starts_with("expected"), "{reply}");
             assert_eq!(reply["code"], 2);
         }

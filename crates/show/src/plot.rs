@@ -194,13 +194,19 @@ impl Figure {
 
     /// Rows with names, each a few pixels high, beside one axis.
     pub fn rows(x: Axis, names: &[String], row_height: f64, room: Room) -> Self {
-        let (width, left, above) = if room == Room::Wide { (860.0, 190.0, 0.0) } else { (340.0, 24.0, NAME_HEIGHT) };
+        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64 * LETTER;
+        let (width, left, above) = match room {
+            Room::Wide => (860.0, (longest + 12.0).clamp(190.0, 400.0), 0.0),
+            Room::Narrow => (340.0, 24.0, NAME_HEIGHT),
+        };
+        let letters = if room == Room::Wide { left - 12.0 } else { width } / LETTER;
         let margin = Margin { left, top: 6.0, bottom: 27.0 + NAME_HEIGHT };
         let pitch = row_height + above;
         let height = margin.top + names.len() as f64 * pitch + margin.bottom;
         let mut figure = Self { rows: [pitch, above], ..Self::empty(width, height, margin, x, None) };
         figure.lines();
         for (number, name) in names.iter().enumerate() {
+            let name = &shortened(name, letters as usize);
             let top = margin.top + number as f64 * pitch;
             match room {
                 Room::Wide => figure.label(left - 8.0, top + row_height / 2.0 + 4.0, "end", name),
@@ -424,6 +430,16 @@ impl Figure {
     }
 }
 
+/// A name of at most so many letters: its beginning and its end.
+fn shortened(name: &str, most: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= most {
+        return name.into();
+    }
+    let (first, last) = (most.saturating_sub(1).div_ceil(2), most.saturating_sub(1) / 2);
+    letters[..first].iter().chain(&['\u{2026}']).chain(&letters[letters.len() - last..]).collect()
+}
+
 /// Where a range is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -486,6 +502,19 @@ mod tests {
         assert_eq!((figure(3).every(), figure(7).every()), (1, 2));
         let drawn = figure(7).svg("");
         assert!(drawn.contains(">10 us<") && !drawn.contains(">1 us<") && drawn.contains(">1 ms<"), "{drawn}");
+    }
+
+    #[test]
+    fn a_long_name_takes_the_room_it_needs_and_a_longer_one_is_shortened_in_its_middle() {
+        let axis = || Axis::of_durations([1.0, 100.0].into_iter());
+        let name = "server.received>server.acknowledged".to_string();
+        let figure = Figure::rows(axis(), std::slice::from_ref(&name), 20.0, Room::Wide);
+        assert!(figure.margin.left > 250.0 && figure.svg("").contains("server.received&gt;server.acknowledged"));
+        let name = "a".repeat(60) + &"b".repeat(60);
+        let figure = Figure::rows(axis(), std::slice::from_ref(&name), 20.0, Room::Wide);
+        let drawn = (figure.margin.left, figure.svg(""));
+        assert!(drawn.0 == 400.0 && drawn.1.contains("aaa\u{2026}bbb") && !drawn.1.contains(&"a".repeat(30)));
+        assert_eq!((shortened("abcdef", 6), shortened("abcdef", 4)), ("abcdef".into(), "ab\u{2026}f".into()));
     }
 
     #[test]
