@@ -22,7 +22,7 @@ pub const MOST_POINTS: usize = 200;
 pub const MOST_OUTLIERS: usize = 100;
 
 /// The stages of a run's path against its end-to-end. Ticks of the reference.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Jitter {
     /// Traces with every stage of the path and the whole.
     pub traces: usize,
@@ -41,7 +41,7 @@ pub struct Jitter {
 }
 
 /// One stage.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct StageJitter {
     /// Its name.
     pub name: String,
@@ -183,6 +183,21 @@ fn quartile(sorted: &[i64], number: usize) -> Option<i128> {
 }
 
 impl Jitter {
+    /// The same with at most so many points and outliers of each stage, for a page that has no room for more.
+    pub fn with_fewer(&self, points: usize, outliers: usize) -> Self {
+        let mut fewer = self.clone();
+        for stage in &mut fewer.stages {
+            for all in [&mut stage.points_below, &mut stage.points_above] {
+                *all = evenly(all.len(), points).map(|at| all[at]).collect();
+            }
+            for all in [&mut stage.below, &mut stage.above, &mut stage.all].into_iter().flatten() {
+                let drawn = &all.outliers_ticks;
+                all.outliers_ticks = evenly(drawn.len(), outliers).map(|at| drawn[at]).collect();
+            }
+        }
+        fewer
+    }
+
     /// Of columns of one length, the whole last.
     fn of(names: &[String], columns: &[Vec<i64>], left_out: u64) -> Self {
         let whole = columns.last().map_or(&[][..], Vec::as_slice);

@@ -66,7 +66,7 @@ pub use duration_cache::durations;
 pub use error::Error;
 pub use groups::{Group, GroupedBy, Groups, grouped, tells_channels};
 pub use in_time::{InTime, Ordered};
-pub use jitter::{Fit, Jitter, JitterBox, MOST_POINTS, StageJitter, jitter};
+pub use jitter::{Fit, Jitter, JitterBox, StageJitter, jitter};
 pub use kept::{Kept, KeptPolicy};
 pub use messages::{MessagePair, Passages, Told, own_send};
 pub use null_points::unstamped_point;

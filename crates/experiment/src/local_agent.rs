@@ -14,7 +14,7 @@ use tickscope_counter::NodeCounter;
 use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_host::sharing::Sharing;
 use tickscope_stamp::directory::{self, PoolKey};
-use tickscope_store::{Event, Paths};
+use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
 use crate::Error;
@@ -115,13 +115,6 @@ impl LocalAgent {
 
     fn stamps_of(&self, node: &NodeName) -> PathBuf {
         self.foreign(node).map_or_else(|| self.stamps.join(node.as_str()), Path::to_path_buf)
-    }
-
-    /// Whether a collector has something to take, or to tell of: where it collected before, memory may be gone since.
-    fn may_have_stamped(&self, node: &NodeName) -> bool {
-        let directory = self.stamps_of(node);
-        let was_collected = Paths::of(&self.run).channels(node.as_str()).exists();
-        directory.is_dir() || was_collected && self.foreign(node).is_none() && make(&directory).is_ok()
     }
 
     /// The directory of its stamps, where something else made it and goes on with it after the run.
@@ -249,7 +242,7 @@ impl LocalAgent {
             }
         }
         for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
-            if self.may_have_stamped(&node)
+            if self.stamps_of(&node).is_dir()
                 && let Err(why) = self.perform(&node, &Role::CollectOnce)
             {
                 notice::say(why);

@@ -16,6 +16,9 @@ const PLOTLY: &str = include_str!("../vendor/plotly/plotly-cartesian.min.js");
 const STYLE: &str = include_str!("../page/page.css");
 const SCRIPT: &str = include_str!("../page/page.js");
 
+/// In the place of figures for which the page has no room.
+const NO_ROOM: &str = "<p>This page has no room for them: tickscope figures draws them as files.</p>";
+
 /// What the script draws from.
 #[derive(Serialize)]
 struct Drawn<'a> {
@@ -43,13 +46,16 @@ struct Shown {
 pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
     let unit = report.unit();
     let mut clock_maps = report.figures.clock_maps.clone();
+    let mut x_lap = html(&XLap::of(report.figures, report.analysis.frequency.hertz).blocks());
     loop {
-        let bare = fill(report, unit, &clock_maps, 0)?;
+        let bare = fill(report, unit, (&clock_maps, &x_lap), 0)?;
         let room = MOST_BYTES.saturating_sub(bare.len());
         if bare.len() <= MOST_BYTES {
-            return fill(report, unit, &clock_maps, fitting(&report.figures.traces, room)?);
+            return fill(report, unit, (&clock_maps, &x_lap), fitting(&report.figures.traces, room)?);
         }
-        if clock_maps.iter().all(|curve| curve.brackets.is_empty()) {
+        if clock_maps.iter().all(|curve| curve.brackets.is_empty()) && x_lap != NO_ROOM {
+            x_lap = NO_ROOM.into();
+        } else if clock_maps.iter().all(|curve| curve.brackets.is_empty()) {
             return Err(format!(
                 "cannot fit the report into {MOST_BYTES} bytes: it has {} without a trace or a bracket. Report a run \
                  of fewer nodes and points",
@@ -74,7 +80,12 @@ fn fitting(traces: &KeptTraces, room: usize) -> Result<usize, String> {
     Ok(traces.worst.len())
 }
 
-fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: usize) -> Result<String, String> {
+fn fill(
+    report: &Report<'_>,
+    unit: Unit,
+    (clock_maps, x_lap): (&[ClockMapCurve], &str),
+    worst: usize,
+) -> Result<String, String> {
     let figures = report.figures;
     let drawn = Drawn {
         unit: Shown {
@@ -111,7 +122,7 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         meanings = html(&[Block::terms(&stages::MEANINGS)]),
         measured = count(figures.traces.measured),
         quantiles = html(&[stages::quantiles(report)]),
-        x_lap = html(&XLap::of(report.figures, report.analysis.frequency.hertz).blocks()),
+        x_lap = x_lap,
         clocks = html(&chapters::clocks(report)),
         losses = html(&chapters::losses(report)),
         counts = html(&counts::blocks(report)),

@@ -15,6 +15,9 @@ use crate::text::Text;
 
 /// Stages that are drawn, at most; a path of more is told so.
 const MOST_STAGES: usize = 12;
+/// Points of a scatter plot and outliers of a box on a page, which is to stay small.
+const PAGE_POINTS: usize = 60;
+const PAGE_OUTLIERS: usize = 16;
 
 /// A run's path as X-Lap draws it.
 pub struct XLap<'a> {
@@ -83,8 +86,10 @@ impl<'a> XLap<'a> {
 
     /// The figures in a page, for wide screens and narrow ones.
     pub(crate) fn blocks(&self) -> Vec<Block> {
-        let (wide, missing) = self.drawn(Room::Wide);
-        let (narrow, _) = self.drawn(Room::Narrow);
+        let few = self.jitter.with_fewer(PAGE_POINTS, PAGE_OUTLIERS);
+        let few = XLap { jitter: &few, stages: self.stages.clone(), ..*self };
+        let (wide, missing) = few.drawn(Room::Wide);
+        let (narrow, _) = few.drawn(Room::Narrow);
         let drawn = wide.into_iter().zip(narrow).flat_map(|(wide, narrow)| {
             let mut blocks = vec![Block::Heading(wide.title), Block::Note(wide.caption)];
             match (wide.drawings, narrow.drawings) {
@@ -266,7 +271,8 @@ impl<'a> XLap<'a> {
             figure
         });
         let drawings: Vec<Figure> = drawings.collect();
-        let points = tickscope_analysis::MOST_POINTS;
+        let shown = stages.iter().flat_map(|stage| [stage.points_below.len(), stage.points_above.len()]);
+        let points = shown.max().unwrap_or(0);
         let caption = format!(
             "Each stage against end-to-end, and the line of least squares; traces up to the threshold and above it \
              apart, up to {points} points of each. Pearson r, Spearman s: {}. No correlation is a cause. {}{more}",

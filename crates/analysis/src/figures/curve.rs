@@ -72,9 +72,12 @@ impl From<ShownBracket> for (i64, i64, u8, u8, usize) {
 }
 
 impl ClockMapCurve {
-    /// Shows half of the brackets that it showed.
+    /// Shows half of the brackets that it showed; after some times none.
     pub fn thin(&mut self) {
-        let shown = std::mem::take(&mut self.brackets);
+        let mut shown = std::mem::take(&mut self.brackets);
+        if shown.len() == 1 {
+            shown.clear();
+        }
         self.brackets = shown.into_iter().step_by(2).collect();
         self.tight_shown = self.brackets.iter().filter(|shown| shown.tight).count();
     }

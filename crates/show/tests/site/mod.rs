@@ -13,7 +13,7 @@ use tickscope_store::Run;
 pub struct Analysed {
     pub run: Run,
     pub analysis: Analysis,
-    figures: Figures,
+    pub figures: Figures,
     _copied: Copied,
 }
 

@@ -1,0 +1,17 @@
+//! A page stays below its 2 MB, whatever a run holds: figures that have no room are named, and the page is made.
+
+mod site;
+
+use site::Analysed;
+
+#[test]
+fn figures_without_room_are_left_out_of_the_page_and_named() {
+    let mut analysed = Analysed::new();
+    let usual = analysed.report().html().unwrap();
+    assert!(usual.contains("Jitter of each stage, up to the threshold") && !usual.contains("has no room for them"));
+    analysed.figures.jitter.stages[0].name = "x".repeat(2_000_000);
+    assert!(analysed.figures.clock_maps.iter().any(|curve| !curve.brackets.is_empty()), "brackets go first");
+    let page = analysed.report().html().unwrap();
+    assert!(page.contains("This page has no room for them: tickscope figures draws them") && page.len() <= 2_000_000);
+    assert!(!page.contains("Jitter of each stage, up to the threshold"));
+}
