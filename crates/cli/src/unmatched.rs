@@ -9,7 +9,7 @@ use serde_json::Value;
 use tickscope_analysis::{listed, without_node};
 use tickscope_experiment::control::{RunRequest, ask};
 use tickscope_store::{Run, matches};
-use tickscope_tick::NodeName;
+use tickscope_tick::{NodeName, own_points};
 
 use crate::failure::Failure;
 
@@ -79,7 +79,9 @@ fn channels(reply: &Value) -> Option<Vec<Channel>> {
             point: text(&one["point"]),
             policy: text(&one["policy"]),
         };
-        all.extend(node["channels"].as_array()?.iter().map(channel));
+        // Tickscope's own points are evidence: no rule is for them.
+        let channels = node["channels"].as_array()?.iter().map(channel);
+        all.extend(channels.filter(|channel| !own_points::are(&channel.point)));
     }
     Some(all)
 }
@@ -100,9 +102,11 @@ mod tests {
     #[test]
     fn what_a_reply_does_not_list_is_not_said_to_be_absent() {
         let channel = json!({ "point": "sent", "policy": "keep 10s" });
-        let node = |left_out: u64| json!({ "node": "app", "channels": [channel], "left_out": left_out });
+        let own = json!({ "point": "probe-request-sent", "policy": "buffered" });
+        let node = |left_out: u64| json!({ "node": "app", "channels": [channel, own], "left_out": left_out });
         let of = |node: Value| channels(&json!({ "nodes": [node] }));
         let found = of(node(0)).unwrap();
+        assert_eq!(found.len(), 1, "no rule is for tickscope's own points");
         let (app, other) = (NodeName::new("app").unwrap(), NodeName::new("other").unwrap());
         let is = |glob, node| Named { glob, node }.is(&found[0]);
         assert_eq!(
