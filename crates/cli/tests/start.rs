@@ -213,19 +213,20 @@ fn e2e_a_run_file_to_start_from_is_written_once_and_checked_without_a_run() {
         assert!(checked.out.contains(words), "{checked:?}");
     }
     // Of a machine that nobody asked nothing is asserted.
-    let elsewhere = |more: &str| {
+    let elsewhere = |network: &str, more: &str| {
         let node = |name: &str| {
             let connect = format!("connect = [\"ssh\", \"{name}.invalid\"]");
             format!("[[node]]\nname = \"{name}\"\n{connect}\ncommand = [\"./x\"]\nends_run = true\n")
         };
-        let run = "run = { name = \"a\", seconds = 1 }\nclock.reference = \"a\"\nnetwork.kind = \"namespaces\"\n";
+        let run = format!("run = {{ name = \"a\", seconds = 1 }}\nclock.reference = \"a\"\n{network}");
         fs::write(site.path("elsewhere.toml"), format!("{run}{}{more}{}", node("a"), node("b"))).unwrap();
         Ended::of(tickscope(&["run", "--check", "--out"]).arg(&out).arg(site.path("elsewhere.toml")))
     };
-    let told = elsewhere("").out;
+    let told = elsewhere("", "").out;
     assert!(told.contains("network: the network of their machines") && !told.contains("one counter"), "{told}");
     assert!(told.contains("their machines are not asked"), "{told}");
-    elsewhere("files = [\"nothere\"]\n").said(2, &["node 'a': cannot read", "nothere", "Correct files"]);
+    elsewhere("network.kind = \"namespaces\"\n", "").said(2, &["connect of 'a'", "Leave network.kind out"]);
+    elsewhere("", "files = [\"nothere\"]\n").said(2, &["node 'a': cannot read", "nothere", "Correct files"]);
     assert!(!out.exists());
     let mut piped = tickscope(&["run", "-", "--check"]);
     piped.stdin(Stdio::from(fs::File::open(&file).unwrap()));
