@@ -1,0 +1,89 @@
+//! Resampling of a series by blocks: what neighbours in time have in common stays together.
+//!
+//! Single values of a run are not independent: a detour slows all that pass in it. Blocks of the series that follow
+//! one another are drawn with replacement instead (Künsch 1989, blocks that do not overlap), so an interval holds what
+//! a block holds. Assumes: the series is in order of time, and what lies further apart than a block is independent.
+//! Guarantees: the same count gives the same draws, on every machine. Deliberately absent: any statistic; it is made of
+//! sums of blocks, weighted by how often each was drawn.
+
+/// Fewest and most blocks of a series.
+const BLOCKS: [usize; 2] = [8, 512];
+
+/// Blocks of one length, the last one shorter, and draws of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks {
+    /// Values in a block.
+    pub length: usize,
+    /// How many blocks there are.
+    pub count: usize,
+}
+
+impl Blocks {
+    /// Of a series of so many values: about as many blocks as a block has values, within limits.
+    pub fn of(values: usize) -> Self {
+        let wanted = values.isqrt().clamp(BLOCKS[0], BLOCKS[1]);
+        let length = values.div_ceil(wanted).max(1);
+        Self { length, count: values.div_ceil(length) }
+    }
+
+    /// The block that a value lies in.
+    pub fn block(&self, position: usize) -> usize {
+        position / self.length
+    }
+
+    /// Shows `each` how often every block was drawn, draw by draw.
+    pub fn draws(&self, draws: usize, mut each: impl FnMut(&[f64])) {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ self.count as u64;
+        let mut drawn = vec![0.0; self.count];
+        for _ in 0..draws {
+            drawn.fill(0.0);
+            for _ in 0..self.count {
+                drawn[below(&mut state, self.count)] += 1.0;
+            }
+            each(&drawn);
+        }
+    }
+}
+
+/// A number below `count`, each about as likely: the next of SplitMix64 (Steele et al. 2014), scaled.
+fn below(state: &mut u64, count: usize) -> usize {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((u128::from(mixed ^ (mixed >> 31)) * count as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_one_block() {
+        for values in [1, 2, 7, 8, 63, 64, 65, 1_000, 262_143, 10_000_000] {
+            let blocks = Blocks::of(values);
+            assert_eq!(blocks.block(values - 1) + 1, blocks.count, "{values}: {blocks:?}");
+            assert!(blocks.count <= BLOCKS[1], "{values}: {blocks:?}");
+        }
+        assert_eq!(Blocks::of(0).count, 0);
+        assert_eq!(Blocks::of(10_000), Blocks { length: 100, count: 100 });
+    }
+
+    #[test]
+    fn draws_are_of_all_blocks_and_the_same_again() {
+        let blocks = Blocks { length: 5, count: 10 };
+        let drawn = || {
+            let mut all = Vec::new();
+            blocks.draws(400, |drawn| all.push(drawn.to_vec()));
+            all
+        };
+        let all = drawn();
+        assert!(all.iter().all(|drawn| drawn.iter().sum::<f64>() == 10.0));
+        assert_eq!(all, drawn());
+        let variance = |block: usize| all.iter().map(|drawn| (drawn[block] - 1.0).powi(2)).sum::<f64>() / 400.0;
+        let mean = |block: usize| all.iter().map(|drawn| drawn[block]).sum::<f64>() / 400.0;
+        for block in 0..10 {
+            assert!((mean(block) - 1.0).abs() < 0.25 && (variance(block) - 0.9).abs() < 0.3, "block {block}");
+        }
+        assert_ne!(all[0], all[1]);
+    }
+}
