@@ -15,7 +15,8 @@ use serde::Serialize;
 use tickscope_trace::{Clocks, Layout, Stage, StageRole, StageValues};
 
 use crate::error::Error;
-use crate::jitter::{Jitter, PathColumns};
+use crate::jitter::Jitter;
+use crate::path_columns::PathColumns;
 use crate::scan::{Part, Piece, Sink};
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
@@ -104,7 +105,7 @@ impl Collector {
             stages,
             end_to_end,
             clock_maps,
-            jitter: path.jitter(layout),
+            jitter: Jitter::of(&path, &path.names(layout)),
         })
     }
 }

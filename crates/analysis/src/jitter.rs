@@ -9,17 +9,16 @@
 //! the clocks leave open is said there.
 
 use serde::Serialize;
-use tickscope_store::Run;
-use tickscope_trace::{Layout, StageRole};
 
-use crate::error::Error;
-use crate::query::Query;
-use crate::scan::{Part, Piece, Scan, Sink, in_parallel};
+use crate::path_columns::PathColumns;
+use crate::scan::in_turns;
 
 /// Points of a scatter plot, above and below the threshold, at most.
 pub const MOST_POINTS: usize = 200;
 /// Outliers of a box that are drawn, at most.
 pub const MOST_OUTLIERS: usize = 100;
+/// Traces that are ranked, at most: of a million Spearman's coefficient is known to 0.002.
+const MOST_RANKED: usize = 1 << 20;
 
 /// The stages of a run's path against its end-to-end. Ticks of the reference.
 #[derive(Clone, Debug, Serialize)]
@@ -91,69 +90,12 @@ pub struct Fit {
     pub pearson: Option<f64>,
     /// Spearman's, of mean ranks.
     pub spearman: Option<f64>,
+    /// Of how many traces that is, evenly from all.
+    pub ranked: usize,
     /// Least squares: ticks of the whole for a tick of the stage.
     pub slope: Option<f64>,
     /// The whole where the stage takes no time, ticks.
     pub intercept_ticks: Option<f64>,
-}
-
-/// X-Lap's figures of a run under `query`.
-pub fn jitter(run: &Run, query: &Query) -> Result<Jitter, Error> {
-    let scan = Scan::of(run, query)?;
-    let mut columns = PathColumns::of(scan.layout());
-    scan.over(&mut columns)?;
-    Ok(columns.jitter(scan.layout()))
-}
-
-/// Estimates of the stages of the path, of traces that have all of them: a sink that grows with the run.
-pub(crate) struct PathColumns {
-    /// Indices in the layout, the whole last.
-    stages: Vec<usize>,
-    values: Vec<Vec<i64>>,
-    left_out: u64,
-}
-
-impl PathColumns {
-    pub(crate) fn of(layout: &Layout) -> Self {
-        let stages = layout.stages().iter().enumerate();
-        let of = |role: StageRole| stages.clone().filter(move |(_, stage)| stage.role == role).map(|(at, _)| at);
-        let stages: Vec<usize> = of(StageRole::Path).chain(of(StageRole::EndToEnd).take(1)).collect();
-        Self { values: vec![Vec::new(); stages.len()], stages, left_out: 0 }
-    }
-
-    pub(crate) fn jitter(self, layout: &Layout) -> Jitter {
-        let name = |&stage: &usize| layout.stages()[stage].name.clone();
-        Jitter::of(&self.stages.iter().map(name).collect::<Vec<_>>(), &self.values, self.left_out)
-    }
-}
-
-impl Part for PathColumns {
-    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
-        let Some((&whole, _)) = self.stages.split_last() else { return Ok(()) };
-        let ends = &piece.layout.stages()[whole];
-        for row in (0..piece.traces.len()).filter(|&row| !piece.traces.repeats(row, [ends.from, ends.to])) {
-            let estimate = |&stage: &usize| piece.durations.stages()[stage].estimate.get(row);
-            match self.stages.iter().map(estimate).collect::<Option<Vec<i64>>>() {
-                Some(all) => self.values.iter_mut().zip(all).for_each(|(column, value)| column.push(value)),
-                None => self.left_out += 1,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Sink for PathColumns {
-    type Part = Self;
-
-    fn part(&self) -> Self {
-        Self { stages: self.stages.clone(), values: vec![Vec::new(); self.stages.len()], left_out: 0 }
-    }
-
-    fn merge(&mut self, part: Self) -> Result<(), Error> {
-        self.values.iter_mut().zip(part.values).for_each(|(all, mut more)| all.append(&mut more));
-        self.left_out += part.left_out;
-        Ok(())
-    }
 }
 
 /// Eight times `Q75 + 1.5 IQR`, exactly.
@@ -198,41 +140,41 @@ impl Jitter {
         fewer
     }
 
-    /// Of columns of one length, the whole last.
-    fn of(names: &[String], columns: &[Vec<i64>], left_out: u64) -> Self {
-        let whole = columns.last().map_or(&[][..], Vec::as_slice);
-        let sorted = in_parallel(columns.iter(), |column| {
-            let mut sorted = column.clone();
-            sorted.sort_unstable();
-            Fence::of(&sorted)
+    /// Of all whole traces.
+    pub(crate) fn of(columns: &PathColumns, names: &[String]) -> Self {
+        let (values, whole) = (columns.values(), columns.whole());
+        let all = in_turns(values.iter().collect(), |column: &Vec<i64>| {
+            let sorted = sorted(column.iter().copied());
+            (Fence::of(&sorted), JitterBox::of(&sorted))
         });
-        let fences: Vec<Option<Fence>> = sorted;
+        let (fences, boxes): (Vec<Option<Fence>>, Vec<_>) = all.into_iter().unzip();
         let threshold = fences.last().copied().flatten();
         let is_above = |row: usize| threshold.is_some_and(|threshold| threshold.is_below(whole[row]));
         let (above, below): (Vec<usize>, Vec<usize>) = (0..whole.len()).partition(|&row| is_above(row));
-        let parts = columns.len().saturating_sub(1);
-        let is_cause =
-            |stage: usize, row: usize| fences[stage].is_some_and(|fence| fence.is_below(columns[stage][row]));
+        let parts = values.len().saturating_sub(1);
+        let is_cause = |stage: usize, row: usize| fences[stage].is_some_and(|fence| fence.is_below(values[stage][row]));
         let causes = |row: &usize| (0..parts).filter(|&stage| is_cause(stage, *row)).count();
-        let stages = in_parallel(names.iter().zip(columns).enumerate().collect::<Vec<_>>().into_iter(), |(at, of)| {
-            let ((name, column), is_whole) = (of, at == parts);
+        let ranked = [&below, &above].map(|rows| Ranked::of(rows, whole));
+        let stages = in_turns(boxes.into_iter().enumerate().collect(), |(at, all)| {
+            let (column, is_whole) = (&values[at][..], at == parts);
+            let of = |rows: &[usize]| JitterBox::of(&sorted(rows.iter().map(|&row| column[row])));
             StageJitter {
-                name: name.clone(),
+                name: names[at].clone(),
                 is_whole,
                 threshold_ticks: fences[at].map(Fence::ticks),
                 caused: if is_whole { 0 } else { above.iter().filter(|&&row| is_cause(at, row)).count() },
-                below: JitterBox::of(below.iter().map(|&row| column[row])),
-                above: JitterBox::of(above.iter().map(|&row| column[row])),
-                all: JitterBox::of(column.iter().copied()),
-                fit_below: Fit::of(column, whole, &below),
-                fit_above: Fit::of(column, whole, &above),
+                below: of(&below),
+                above: of(&above),
+                all,
+                fit_below: Fit::of(column, whole, &below, &ranked[0]),
+                fit_above: Fit::of(column, whole, &above, &ranked[1]),
                 points_below: some(&below, column, whole),
                 points_above: some(&above, column, whole),
             }
         });
         Self {
             traces: whole.len(),
-            left_out,
+            left_out: columns.left_out(),
             threshold_ticks: threshold.map(Fence::ticks),
             above: above.len(),
             uncaused: above.iter().filter(|row| causes(row) == 0).count(),
@@ -240,6 +182,12 @@ impl Jitter {
             stages,
         }
     }
+}
+
+fn sorted(values: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    values
 }
 
 /// Evenly from all of these rows.
@@ -254,10 +202,8 @@ fn evenly(count: usize, most: usize) -> impl Iterator<Item = usize> {
 }
 
 impl JitterBox {
-    fn of(values: impl Iterator<Item = i64>) -> Option<Self> {
-        let mut sorted: Vec<i64> = values.collect();
-        sorted.sort_unstable();
-        let [q1, median, q3] = [quartile(&sorted, 1)?, quartile(&sorted, 2)?, quartile(&sorted, 3)?];
+    fn of(sorted: &[i64]) -> Option<Self> {
+        let [q1, median, q3] = [quartile(sorted, 1)?, quartile(sorted, 2)?, quartile(sorted, 3)?];
         let reach = 3 * (q3 - q1); // of eighths
         let first = sorted.partition_point(|&value| 8 * i128::from(value) < 2 * q1 - reach);
         let end = sorted.partition_point(|&value| 8 * i128::from(value) <= 2 * q3 + reach);
@@ -272,19 +218,33 @@ impl JitterBox {
     }
 }
 
+/// Some rows, evenly from all where they are many, and the ranks of the whole among them.
+struct Ranked {
+    rows: Vec<usize>,
+    whole: Vec<f64>,
+}
+
+impl Ranked {
+    fn of(rows: &[usize], whole: &[i64]) -> Self {
+        let rows: Vec<usize> = evenly(rows.len(), MOST_RANKED).map(|at| rows[at]).collect();
+        let whole = ranks(&rows.iter().map(|&row| whole[row]).collect::<Vec<_>>());
+        Self { rows, whole }
+    }
+}
+
 impl Fit {
-    fn of(column: &[i64], whole: &[i64], rows: &[usize]) -> Option<Self> {
-        let pairs = |values: &[i64]| rows.iter().map(|&row| values[row]).collect::<Vec<i64>>();
-        let (stage, whole) = (pairs(column), pairs(whole));
-        if stage.is_empty() {
+    fn of(column: &[i64], whole: &[i64], rows: &[usize], ranked: &Ranked) -> Option<Self> {
+        if rows.is_empty() {
             return None;
         }
-        let floats = |values: &[i64]| values.iter().map(|&value| value as f64).collect::<Vec<f64>>();
-        let moments = Moments::of(&floats(&stage), &floats(&whole));
+        let moments = Moments::of(rows.len(), || rows.iter().map(|&row| [column[row] as f64, whole[row] as f64]));
+        let stage = ranks(&ranked.rows.iter().map(|&row| column[row]).collect::<Vec<_>>());
+        let pairs = || stage.iter().zip(&ranked.whole).map(|(&stage, &whole)| [stage, whole]);
         Some(Self {
-            count: stage.len(),
+            count: rows.len(),
             pearson: moments.correlation(),
-            spearman: Moments::of(&ranks(&stage), &ranks(&whole)).correlation(),
+            spearman: Moments::of(stage.len(), pairs).correlation(),
+            ranked: stage.len(),
             slope: moments.slope(),
             intercept_ticks: moments.slope().map(|slope| moments.means[1] - slope * moments.means[0]),
         })
@@ -299,11 +259,12 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(x: &[f64], y: &[f64]) -> Self {
-        let means = [x, y].map(|values| values.iter().sum::<f64>() / values.len() as f64);
-        let apart = || x.iter().zip(y).map(|(x, y)| [x - means[0], y - means[1]]);
-        let sum = |of: fn([f64; 2]) -> f64| apart().map(of).sum();
-        Self { means, squares: [sum(|[x, _]| x * x), sum(|[_, y]| y * y)], products: sum(|[x, y]| x * y) }
+    fn of<P: Iterator<Item = [f64; 2]>>(count: usize, pairs: impl Fn() -> P) -> Self {
+        let sum = pairs().fold([0.0; 2], |sum, pair| [sum[0] + pair[0], sum[1] + pair[1]]);
+        let means = sum.map(|sum| sum / count as f64);
+        let apart = pairs().map(|[x, y]| [x - means[0], y - means[1]]);
+        let sums = apart.fold([0.0; 3], |[xx, yy, xy], [x, y]| [xx + x * x, yy + y * y, xy + x * y]);
+        Self { means, squares: [sums[0], sums[1]], products: sums[2] }
     }
 
     fn correlation(&self) -> Option<f64> {
@@ -341,13 +302,13 @@ mod tests {
     /// By hand: quartiles 1.75, 2.5 and 3.25 of 1, 2, 3, 4, and a fence at 5.5.
     #[test]
     fn quartiles_are_interpolated_and_whiskers_end_at_values() {
-        let found = JitterBox::of([4, 1, 3, 2].into_iter()).unwrap();
+        let found = JitterBox::of(&[1, 2, 3, 4]).unwrap();
         assert_eq!((found.quartiles_ticks, found.whiskers_ticks, found.outliers), ([1.75, 2.5, 3.25], [1, 4], 0));
-        let found = JitterBox::of([1, 2, 3, 4, 100, -100].into_iter()).unwrap();
+        let found = JitterBox::of(&[-100, 1, 2, 3, 4, 100]).unwrap();
         assert_eq!((found.quartiles_ticks, found.whiskers_ticks), ([1.25, 2.5, 3.75], [1, 4]));
         assert_eq!((found.outliers, found.outliers_ticks), (2, vec![-100, 100]));
-        assert_eq!(JitterBox::of([7].into_iter()).unwrap().quartiles_ticks, [7.0; 3]);
-        assert_eq!(JitterBox::of(std::iter::empty()), None);
+        assert_eq!(JitterBox::of(&[7]).unwrap().quartiles_ticks, [7.0; 3]);
+        assert_eq!(JitterBox::of(&[]), None);
     }
 
     #[test]
@@ -362,7 +323,7 @@ mod tests {
             [a, b, a + b].into_iter().zip(&mut columns).for_each(|(value, column)| column.push(value));
         }
         columns[2][104] = 5_000; // the whole is slow, and no stage of it
-        let found = Jitter::of(&names(), &columns, 3);
+        let found = Jitter::of(&PathColumns::made(columns, 3), &names());
         assert_eq!((found.traces, found.left_out, found.above, found.uncaused, found.several), (106, 3, 5, 2, 1));
         assert_eq!(found.stages.iter().map(|stage| stage.caused).collect::<Vec<_>>(), [2, 2, 0]);
         assert_eq!(found.stages[0].below.as_ref().unwrap().count, 101);
@@ -371,27 +332,31 @@ mod tests {
         assert_eq!((found.stages[2].is_whole, found.stages[0].points_above.len()), (true, 5));
     }
 
+    fn fit(column: &[i64], whole: &[i64], rows: &[usize]) -> Option<Fit> {
+        Fit::of(column, whole, rows, &Ranked::of(rows, whole))
+    }
+
     #[test]
     fn correlations_are_those_of_a_textbook() {
         let x = [1, 2, 3, 4, 5];
-        let fit = Fit::of(&x, &[2, 4, 6, 8, 10], &[0, 1, 2, 3, 4]).unwrap();
+        let found = fit(&x, &[2, 4, 6, 8, 10], &[0, 1, 2, 3, 4]).unwrap();
         assert_eq!(
-            (fit.pearson, fit.spearman, fit.slope, fit.intercept_ticks),
+            (found.pearson, found.spearman, found.slope, found.intercept_ticks),
             (Some(1.0), Some(1.0), Some(2.0), Some(0.0))
         );
         // Ranks 1, 2.5, 2.5, 4, 5 against 5, 4, 2.5, 2.5, 1: -8.75 of squares 9.5 and 9.5.
-        let fit = Fit::of(&[1, 2, 2, 4, 5], &[9, 7, 3, 3, 1], &[0, 1, 2, 3, 4]).unwrap();
-        assert!((fit.spearman.unwrap() + 8.75 / 9.5).abs() < 1e-12, "{fit:?}");
-        let still = Fit::of(&[3; 5], &x, &[0, 1, 2, 3, 4]).unwrap();
+        let found = fit(&[1, 2, 2, 4, 5], &[9, 7, 3, 3, 1], &[0, 1, 2, 3, 4]).unwrap();
+        assert!((found.spearman.unwrap() + 8.75 / 9.5).abs() < 1e-12, "{found:?}");
+        let still = fit(&[3; 5], &x, &[0, 1, 2, 3, 4]).unwrap();
         assert_eq!((still.pearson, still.spearman, still.slope, still.count), (None, None, None, 5));
-        assert_eq!(Fit::of(&x, &x, &[]), None);
+        assert_eq!(fit(&x, &x, &[]), None);
     }
 
     #[test]
     fn nothing_measured_is_no_figure_and_one_trace_is_one() {
-        let none = Jitter::of(&names(), &[vec![], vec![], vec![]], 9);
+        let none = Jitter::of(&PathColumns::made(vec![vec![]; 3], 9), &names());
         assert_eq!((none.traces, none.threshold_ticks, none.stages[0].all.is_none()), (0, None, true));
-        let one = Jitter::of(&names(), &[vec![1], vec![2], vec![3]], 0);
+        let one = Jitter::of(&PathColumns::made(vec![vec![1], vec![2], vec![3]], 0), &names());
         assert_eq!((one.traces, one.above, one.threshold_ticks), (1, 0, Some(3.0)));
     }
 }

@@ -349,6 +349,17 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// At most as many threads as can run at once, for work that takes memory; results in the order of the work.
+pub(crate) fn in_turns<W: Send, R: Send>(work: Vec<W>, each: impl Fn(W) -> R + Sync) -> Vec<R> {
+    let mut work = work.into_iter();
+    let mut results = Vec::with_capacity(work.len());
+    while work.len() > 0 {
+        let some: Vec<W> = work.by_ref().take(processors()).collect();
+        results.extend(in_parallel(some.into_iter(), &each));
+    }
+    results
+}
+
 /// One thread a piece of work; results in the order of the work.
 pub(crate) fn in_parallel<W: Send, R: Send>(
     work: impl ExactSizeIterator<Item = W>,
