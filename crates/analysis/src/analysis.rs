@@ -292,8 +292,8 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
         node.add_return_trip(&layout, trips.as_ref(), manifest);
         acknowledged.iter().for_each(|acknowledged| node.add_acknowledged(&layout, acknowledged, manifest));
     }
-    let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
-    let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &relative, curves, path));
+    let drawn = (drawn, curves, query.slow());
+    let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
     let unfit = culprits.into_iter().chain(domains::unfit(nodes()));

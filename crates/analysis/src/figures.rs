@@ -12,12 +12,13 @@ mod histogram;
 mod traces;
 
 use serde::Serialize;
-use tickscope_trace::{Clocks, Layout, Stage, StageRole, StageValues};
+use tickscope_trace::{Clocks, Layout, Quantile, Stage, StageRole, StageRow, StageValues};
 
 use crate::error::Error;
 use crate::jitter::Jitter;
 use crate::path_columns::PathColumns;
 use crate::scan::{Part, Piece, Sink};
+use crate::tail::Tail;
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
 pub use histogram::Histogram;
@@ -38,6 +39,8 @@ pub struct Figures {
     pub clock_maps: Vec<ClockMapCurve>,
     /// The path's stages against its end-to-end.
     pub jitter: Jitter,
+    /// What each of them adds to the slowest traces.
+    pub tail: Tail,
 }
 
 /// A point of the layout.
@@ -79,18 +82,20 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// The figures; `stages` and `relative_ticks` by stage.
+    /// The figures; stages and `rows` in the layout's order.
     pub(crate) fn figures(
         self,
         layout: &Layout,
         clocks: &Clocks,
-        mut stages: Vec<StageFigures>,
-        relative_ticks: &[u64],
-        clock_maps: Vec<ClockMapCurve>,
+        (mut stages, clock_maps, slow): (Vec<StageFigures>, Vec<ClockMapCurve>, Quantile),
+        rows: &[StageRow],
         path: PathColumns,
     ) -> Result<Figures, Error> {
         let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
         let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
+        let relative_ticks: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
+        let names = path.names(layout);
+        let bounds: Vec<u64> = path.stages().iter().map(|&stage| relative_ticks[stage]).collect();
         let on_path = layout.trunk().len();
         let points = layout.points().iter().enumerate();
         let points = points.map(|(at, point)| FigurePoint {
@@ -101,11 +106,12 @@ impl Collector {
         });
         Ok(Figures {
             points: points.collect(),
-            traces: self.traces.finish(layout, clocks, &stages, relative_ticks)?,
+            traces: self.traces.finish(layout, clocks, &stages, &relative_ticks)?,
             stages,
             end_to_end,
             clock_maps,
-            jitter: Jitter::of(&path, &path.names(layout)),
+            jitter: Jitter::of(&path, &names),
+            tail: Tail::of(&path, &names, &bounds, slow),
         })
     }
 }

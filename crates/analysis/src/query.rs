@@ -15,12 +15,19 @@ pub struct Query {
     pub sources: Option<Vec<Source>>,
     /// Further quantiles of every stage, in [`tickscope_trace::StageRow::quantiles`].
     pub quantiles: Vec<Quantile>,
+    /// A trace is slow from this quantile of the whole on, in [`crate::Tail`]. `None`: the 99th percentile.
+    pub tail: Option<Quantile>,
 }
 
 impl Query {
     /// The run's own query under another rho.
     pub fn under(rho: Option<Rho>) -> Self {
         Self { rho, ..Self::default() }
+    }
+
+    /// From which quantile of the whole on a trace is slow.
+    pub(crate) fn slow(&self) -> Quantile {
+        self.tail.unwrap_or(Quantile::P99)
     }
 
     /// Returns whether evidence of that source may be used.

@@ -3,13 +3,13 @@
 //! A [`Sample`] holds values in ascending order and answers what a distribution can be asked: its quantiles, of one
 //! definition ([`Quantile`]), and what those of the population lie between ([`Confidence`]); its [`Medcouple`], exact
 //! on ties; its [`Moments`] and [`LMoments`]. A [`Rule`] gives a [`Threshold`] for outliers, or says why it has none. A
-//! [`Comparison`] sets runs against runs; [`autocorrelation`] says why samples within a run are not runs, and [`Blocks`]
-//! resamples one run by stretches of time.
+//! [`Comparison`] sets runs against runs; [`autocorrelation`] says why samples within a run are not runs, and
+//! [`Blocks`] resamples one run by stretches of time.
 //!
 //! Assumes: values are durations or other differences of ticks, less than 2^62 apart. Guarantees: quantiles, medcouple,
 //! shift and the fences of formulas are exact; nothing depends on the order of values but [`autocorrelation`] and
-//! [`Blocks`]; no input panics; the same input gives the same figures. Deliberately absent: clocks, files, guaranteed bounds: those are intervals
-//! of ticks, in `bracket` and `trace`; what is here is confidence.
+//! [`Blocks`]; no input panics; the same input gives the same figures. Deliberately absent: clocks, files, guaranteed
+//! bounds: those are intervals of ticks, in `bracket` and `trace`; what is here is confidence.
 //!
 //! ```
 //! use tickscope_stats::{Confidence, Quantile, Rule, Sample};
