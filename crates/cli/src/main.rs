@@ -24,6 +24,7 @@ mod output;
 mod report;
 mod run;
 mod show;
+mod tail;
 mod unmatched;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Ids(options) => ids::ids(options),
         Command::Report(options) => report::report(options),
         Command::Figures(options) => figures::figures(options),
+        Command::Tail(options) => tail::tail(options),
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),

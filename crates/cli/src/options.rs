@@ -60,6 +60,8 @@ pub enum Command {
     Report(ReportOptions),
     /// Draw a run's jitter as X-Lap does: a trace, box plots, causes, correlations, as SVG and PDF
     Figures(FiguresOptions),
+    /// Say which stages make the slowest traces slow, and how sure that is
+    Tail(TailOptions),
     /// Write every duration of every trace in another program's format
     Export(ExportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
@@ -440,6 +442,38 @@ pub struct FiguresOptions {
     /// Print what is drawn, and the files, as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TailOptions {
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// How many of the traces are slow, in percent with at most four decimals
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_hint = ValueHint::Other)]
+    pub slowest: Slowest,
+    #[command(flatten)]
+    pub query: QueryOptions,
+    /// Print all figures as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A share of the traces, those that took longest.
+#[derive(Clone, Copy, Debug)]
+pub struct Slowest(pub Quantile);
+
+impl FromStr for Slowest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("expected a percentage above 0 and below 100, such as 1 or 0.1, found '{text}'. Write --slowest 1")
+        };
+        let share = QuantileList::from_str(text).ok().filter(|list| list.0.len() == 1).ok_or_else(wrong)?.shares()[0];
+        let rest = 1_000_000_u32.checked_sub(share.share()).filter(|rest| (1..1_000_000).contains(rest));
+        rest.and_then(|rest| Quantile::per_million(rest).ok()).map(Self).ok_or_else(wrong)
+    }
 }
 
 #[derive(Debug, Args)]

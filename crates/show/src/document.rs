@@ -364,7 +364,14 @@ pub fn panel(title: &str, blocks: Vec<Block>) -> Panel {
     Panel { title: title.into(), blocks, bars: None }
 }
 
-/// Blocks for a page.
+/// As a terminal shows them.
+pub(crate) fn text(blocks: &[Block]) -> String {
+    let mut text = String::new();
+    blocks.iter().for_each(|block| block.text(&mut text, ""));
+    text
+}
+
+/// As a page shows them.
 pub(crate) fn html(blocks: &[Block]) -> String {
     blocks.iter().map(Block::html).collect()
 }

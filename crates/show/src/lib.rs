@@ -33,6 +33,7 @@ mod rivals;
 pub mod stage_table;
 mod stages;
 mod summary;
+mod tail;
 pub mod terminal;
 mod text;
 mod typesetting;
@@ -47,6 +48,7 @@ use tickscope_tick::Label;
 pub use counts::counts_document;
 use document::Words;
 use quantity::Unit;
+pub use tail::SlowTraces;
 pub use x_lap::{XLap, XLapFigure};
 
 /// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they

@@ -5,6 +5,7 @@ use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histog
 
 use crate::document::{Block, html};
 use crate::quantity::{Unit, count};
+use crate::tail::SlowTraces;
 use crate::text::{Text, inline_json};
 use crate::x_lap::XLap;
 use crate::{Report, chapters, counts, headline, path_bar, policy, stages};
@@ -115,6 +116,7 @@ fn fill(
         alarms = html(&chapters::alarms(report)),
         lead = html(&lead),
         bar = if doubtful { String::new() } else { path_bar::bar(report) },
+        slow = if doubtful { String::new() } else { html(&SlowTraces::of(report.analysis, &figures.tail).blocks()) },
         assumptions = html(&chapters::assumptions(report)),
         unit = unit.name(),
         stages = html(&[stages::table(report)]),
