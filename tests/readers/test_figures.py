@@ -105,3 +105,40 @@ def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swingi
         assert f"{found['jitter']['traces']}" in words
     causes = (out / "causes.svg").read_text()
     assert all(f">{stage['caused']}<" in causes for stage in found["jitter"]["stages"] if not stage["is_whole"])
+
+
+def test_what_makes_the_slow_slow_equals_the_standard_librarys(tickscope, swinging_run, tmp_path):
+    words = [tickscope, "tail", swinging_run, "--slowest", "5", "--json"]
+    ended = subprocess.run(words, capture_output=True, text=True)
+    assert ended.returncode in (0, 3), ended.stderr
+    found = json.loads(ended.stdout)["tail"]
+    rows = rows_of(tickscope, swinging_run, tmp_path)
+
+    def quantile(values, percent):
+        return sorted(values)[-(-len(values) * percent // 100) - 1]
+
+    whole = [row[-1] for row in rows]
+    threshold, body = quantile(whole, 95), [row for row in rows if row[-1] <= quantile(whole, 95)]
+    slow = [row for row in rows if row[-1] >= threshold]
+    assert (found["traces"], found["threshold_ticks"], found["slow"]) == (len(rows), threshold, len(slow))
+    medians = [quantile([row[at] for row in rows], 50) for at in range(len(PATH))]
+    excess = [Fraction(sum(row[at] for row in slow), len(slow)) - medians[at] for at in range(len(PATH))]
+    assert found["excess_ticks"] == pytest.approx(float(sum(excess)))
+    order = sorted(range(3), key=lambda at: -excess[at])
+    assert [stage["name"] for stage in found["stages"]] == [PATH[at] for at in order]
+    for stage in found["stages"]:
+        at = PATH.index(stage["name"])
+        assert stage["median_ticks"] == medians[at] and stage["excess_ticks"] == pytest.approx(float(excess[at]))
+        if stage["share"]:
+            assert stage["share"]["estimate"] == pytest.approx(float(excess[at] / sum(excess)))
+        shorter = [row[-1] - max(0, row[at] - medians[at]) for row in rows]
+        assert [stage["what_if"][key] for key in ("from_ticks", "to_ticks")] == [threshold, quantile(shorter, 95)]
+        x, y = [row[at] for row in body], [row[-1] for row in body]
+        assert stage["covariance_share"] == pytest.approx(statistics.covariance(x, y) / statistics.variance(y))
+        causes = 0
+        for row in slow:
+            longer = sorted((row[of] - medians[of] for of in range(3) if row[of] > medians[of]), reverse=True)
+            sums = [sum(longer[:count]) for count in range(len(longer) + 1)]
+            fewest = next(count for count, some in enumerate(sums) if some >= 0.8 * sums[-1])
+            causes += row[at] - medians[at] in longer[:fewest]
+        assert stage["among_causes"] == causes
