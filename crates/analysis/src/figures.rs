@@ -16,6 +16,7 @@ use tickscope_trace::{Clocks, Layout, Quantile, Stage, StageRole, StageRow, Stag
 
 use crate::error::Error;
 use crate::jitter::Jitter;
+use crate::over_time::OverTime;
 use crate::path_columns::PathColumns;
 use crate::scan::{Part, Piece, Sink};
 use crate::tail::Tail;
@@ -41,6 +42,8 @@ pub struct Figures {
     pub jitter: Jitter,
     /// What each of them adds to the slowest traces.
     pub tail: Tail,
+    /// The whole while the run goes on; `None`: no trace is whole, or nothing says when they began.
+    pub over_time: Option<OverTime>,
 }
 
 /// A point of the layout.
@@ -112,6 +115,7 @@ impl Collector {
             clock_maps,
             jitter: Jitter::of(&path, &names),
             tail: Tail::of(&path, &names, &bounds, slow),
+            over_time: OverTime::of(&path, bounds.last().copied().unwrap_or(0)),
         })
     }
 }
