@@ -91,7 +91,7 @@ def test_its_rule_equals_the_standard_librarys(tickscope, swinging_run, tmp_path
 def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swinging_run, tmp_path):
     out = tmp_path / "made/figures"
     found = figures(tickscope, swinging_run, out)
-    names = ["trace", "jitter", "jitter-all", "above-below", "causes", "correlation"]
+    names = ["trace", "over-time", "jitter", "jitter-all", "above-below", "causes", "correlation"]
     files = [str(out / f"{name}.{kind}") for name in names for kind in ("svg", "pdf")]
     assert found["files"] == files and found["missing"] == []
     for name in names:

@@ -5,7 +5,7 @@
 //! sentence. Deliberately absent: computing (`tickscope_analysis::jitter`).
 
 use tickscope_analysis::figures::{DrawnTrace, Figures};
-use tickscope_analysis::{Fit, Jitter, JitterBox, StageJitter};
+use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, StageJitter, TimeWindow, Trend};
 
 use crate::document::Block;
 use crate::headline::sentence;
@@ -29,6 +29,8 @@ pub struct XLap<'a> {
     pub hertz: u64,
     /// The stages of the layout by name, with the points between which each lies.
     pub stages: Vec<(String, [usize; 2])>,
+    /// The whole while the run went on; `None`: nothing says when traces began.
+    pub over_time: Option<&'a OverTime>,
 }
 
 /// One of the figures.
@@ -53,7 +55,8 @@ impl<'a> XLap<'a> {
     pub fn of(figures: &'a Figures, hertz: u64) -> Self {
         let stages = figures.stages.iter().filter(|stage| stage.role != "end-to-end");
         let stages = stages.map(|stage| (stage.stage.clone(), [stage.from, stage.to])).collect();
-        Self { jitter: &figures.jitter, typical: figures.traces.typical.as_ref(), hertz, stages }
+        let (typical, over_time) = (figures.traces.typical.as_ref(), figures.over_time.as_ref());
+        Self { jitter: &figures.jitter, typical, hertz, stages, over_time }
     }
 
     /// All that can be drawn; a sentence for each that cannot.
@@ -71,6 +74,12 @@ impl<'a> XLap<'a> {
         match self.trace(room) {
             Some(figure) => figures.push(figure),
             None => missing.push(nothing("typical trace")),
+        }
+        match self.over_time {
+            Some(found) => figures.push(self.over_time(found)),
+            None => {
+                missing.push("no figure over time: nothing relates the first point's clock to the reference".into())
+            }
         }
         figures.push(self.boxes(room, "jitter", |stage| stage.below.as_ref()));
         figures.push(self.boxes(room, "jitter-all", |stage| stage.all.as_ref()));
@@ -156,6 +165,52 @@ impl<'a> XLap<'a> {
             trace.id, trace.kind, self.jitter.traces
         );
         Some(XLapFigure::of("trace", "A typical trace over time".into(), caption, vec![figure]))
+    }
+
+    /// The whole while the run went on, and how many traces began.
+    fn over_time(&self, found: &OverTime) -> XLapFigure {
+        let seconds = |ticks: u64| self.ns(ticks as f64) / 1e9;
+        let at = |window: &TimeWindow| seconds(window.begins_ticks) + seconds(found.window_ticks) / 2.0;
+        let measured = || found.windows.iter().filter_map(|window| Some((at(window), window.whole_ticks?)));
+        let durations = measured().flat_map(|(_, ticks)| ticks.map(|ticks| self.ns(ticks as f64)));
+        let durations: Vec<f64> = durations.collect();
+        let time = || {
+            let ends = [0.0, seconds(found.window_ticks) * found.windows.len() as f64];
+            Axis::around(ends.into_iter(), |at| format!("{} s", short_number(at))).named("since the first trace")
+        };
+        let y = Axis::of_durations_by_spread(durations.into_iter()).named("end-to-end");
+        let mut figure = Figure::plane(time(), y);
+        for quantile in 0..3 {
+            let points = measured().map(|(at, ticks)| [at, self.ns(ticks[quantile] as f64)]);
+            figure.curve(&points.collect::<Vec<_>>(), Ink::of(quantile));
+        }
+        let rate = |window: &TimeWindow| window.traces as f64 / seconds(found.window_ticks).max(1e-9);
+        let y = Axis::from_0(found.windows.iter().map(|window| rate(window) * 1.1), short_number);
+        let mut counts = Figure::plane(time(), y.named("traces a second"));
+        let points: Vec<[f64; 2]> = found.windows.iter().map(|window| [at(window), rate(window)]).collect();
+        counts.curve(&points, Ink::of(0));
+        let caption = format!(
+            "Left, from below: median, 99th percentile and longest from end to end of each of {} windows of {}; \
+             right: traces that began in it. {} {}",
+            found.windows.len(),
+            short(self.ns(found.window_ticks as f64)),
+            self.trend(found.trend),
+            self.of_how_many()
+        );
+        XLapFigure::of("over-time", "End to end over the run".into(), caption, vec![figure, counts])
+    }
+
+    fn trend(&self, trend: Option<Trend>) -> String {
+        let Some(Trend { change_ticks, interval_ticks: [lo, hi], bound_ticks, resolved }) = trend else {
+            return "Trend: too few traces.".into();
+        };
+        let [change, lo, hi] = [change_ticks, lo, hi].map(|ticks| short(self.ns(ticks)));
+        let verdict = if resolved { "" } else { "; which may be nothing" };
+        format!(
+            "Trend, a straight line: from start to end it changed by {change} [{lo}, {hi}], the clocks leave ±{} \
+             open{verdict}.",
+            short(self.ns(bound_ticks as f64))
+        )
     }
 
     /// Figure 4: box plots, a row a stage.
@@ -291,6 +346,11 @@ impl<'a> XLap<'a> {
     }
 }
 
+fn short_number(value: f64) -> String {
+    let digits = if value.abs() < 10.0 { 1 } else { 0 };
+    format!("{value:.digits$}").trim_end_matches(".0").into()
+}
+
 fn told(fit: Option<Fit>) -> String {
     let number = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.2}"));
     fit.map_or("none".into(), |fit| format!("r {} s {} (n {})", number(fit.pearson), number(fit.spearman), fit.count))
@@ -409,7 +469,24 @@ mod tests {
     }
 
     fn drawn(jitter: &Jitter) -> (Vec<XLapFigure>, Vec<String>) {
-        XLap { jitter, typical: None, hertz: 1_000_000_000, stages: Vec::new() }.figures()
+        let window = |begins_ticks, traces, whole_ticks| TimeWindow { begins_ticks, traces, whole_ticks };
+        let windows =
+            vec![window(0, 2, Some([5, 9, 9])), window(1_000_000_000, 0, None), window(2_000_000_000, 1, None)];
+        let trend = Trend { change_ticks: 300.0, interval_ticks: [-20.0, 410.0], bound_ticks: 7, resolved: false };
+        let over_time = OverTime { window_ticks: 1_000_000_000, windows, trend: Some(trend) };
+        let (stages, over_time) = (Vec::new(), Some(&over_time));
+        XLap { jitter, typical: None, hertz: 1_000_000_000, stages, over_time }.figures()
+    }
+
+    #[test]
+    fn a_figure_over_time_says_its_windows_and_what_of_the_trend_is_open() {
+        let (figures, _) = drawn(&jitter(3, 0));
+        let figure = figures.iter().find(|figure| figure.name == "over-time").unwrap();
+        for words in ["each of 3 windows of 1 s", "by 300 ns [-20 ns, 410 ns]", "±7 ns open; which may be nothing"] {
+            assert!(figure.caption.contains(words), "{}", figure.caption);
+        }
+        let svg = figure.svg();
+        assert!(svg.contains("3 s") && svg.contains("traces a second"), "{svg}");
     }
 
     #[test]
@@ -421,7 +498,7 @@ mod tests {
         );
         let (figures, missing) = drawn(&jitter(3, 0));
         let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
-        assert_eq!(names, ["jitter", "jitter-all", "correlation"]);
+        assert_eq!(names, ["over-time", "jitter", "jitter-all", "correlation"]);
         assert!(
             missing.len() == 2 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
             "{missing:?}"
@@ -431,7 +508,7 @@ mod tests {
     #[test]
     fn a_path_of_many_stages_says_how_many_are_drawn_and_names_are_text() {
         let (figures, _) = drawn(&jitter(30, 3));
-        for figure in figures {
+        for figure in figures.into_iter().filter(|figure| figure.name != "over-time") {
             let svg = figure.svg();
             assert!(figure.caption.contains("The first 12 stages of 20 are drawn"), "{}", figure.caption);
             assert!(figure.caption.contains("n = 30 traces") && figure.caption.contains("7 without; 3 above"));
