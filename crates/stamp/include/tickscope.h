@@ -46,7 +46,8 @@
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
  * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
  * The pool is made at load, and seen from the first opening on. That makes one, in milliseconds, in a forked child, a
- * process that changed its user or closed all its descriptors, and where a file system has no O_TMPFILE.
+ * process that changed its user or closed all its descriptors, and where a file system has no O_TMPFILE. Its place is
+ * what TICKSCOPE_DIR led to at load. Two descriptors are kept, above 2: where the pool can have none, points are off.
  */
 #ifndef TICKSCOPE_H
 #define TICKSCOPE_H
@@ -835,6 +836,7 @@ struct tickscope__file {
     uint64_t device, inode;
 };
 #define TICKSCOPE__SAID_BYTES 1024
+#define TICKSCOPE__PATH_BYTES 4000
 
 struct tickscope__process {
     uint32_t busy; /* guards everything below; taken with signals blocked */
@@ -856,6 +858,9 @@ struct tickscope__process {
     struct tickscope__entry *entries;
     int lock_fd; /* holds the pool's lock; -1: none */
     struct tickscope__file lock_file;
+    int base_fd; /* the stamp directory, wherever the program goes; -1: none */
+    struct tickscope__file base_file;
+    uint8_t boot_id[16];
     int32_t pid; /* that made the pool; 0: there was none yet */
     uint32_t is_loading, is_unnamed; /* complaints are left to the first opening; nobody knows of the pool yet */
     uid_t user; /* that made it while this object was loaded */
@@ -864,7 +869,7 @@ struct tickscope__process {
     uint32_t has_key; /* not once this object is unloaded, or the process ends */
     sigset_t mask_at_fork;
     /* Configuration, from the environment. */
-    char directory[4000], logs[4000];
+    char directory[TICKSCOPE__PATH_BYTES + 64], logs[TICKSCOPE__PATH_BYTES]; /* the former: with a file's name */
     char policies[1024];
     char node[TICKSCOPE__NAME_BYTES];
     uint64_t block_count;
@@ -1384,7 +1389,7 @@ TICKSCOPE__COLD int tickscope__configure(void) {
         return 0;
     }
     if (!tickscope__configure_when_full()) return 0;
-    if (strlen(directory) >= sizeof own->directory || (logs && strlen(logs) >= sizeof own->logs)) {
+    if (strlen(directory) >= TICKSCOPE__PATH_BYTES || (logs && strlen(logs) >= sizeof own->logs)) {
         tickscope__complain("TICKSCOPE_DIR and TICKSCOPE_LOGS below 4000 bytes", "longer ones",
                             "Points are off; shorten them.");
         return 0;
@@ -1408,17 +1413,24 @@ TICKSCOPE__COLD int tickscope__configure(void) {
     return 1;
 }
 
-TICKSCOPE__COLD void tickscope__describe_process(struct tickscope__pool_header *header) {
-    char text[1024];
+/* Read once: a program that changes its root may have no /proc there. */
+TICKSCOPE__COLD void tickscope__read_boot_id(void) {
+    char text[64];
     size_t byte = 0;
     memset(text, 0, sizeof text);
+    memset(tickscope__process.boot_id, 0, sizeof tickscope__process.boot_id);
     tickscope__slurp("/proc/sys/kernel/random/boot_id", text, sizeof text);
     for (const char *c = text; *c && byte < 32; c++) {
         int digit = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
         if (digit < 0) continue;
-        header->boot_id[byte / 2] |= (uint8_t)(byte % 2 ? digit : digit << 4);
+        tickscope__process.boot_id[byte / 2] |= (uint8_t)(byte % 2 ? digit : digit << 4);
         byte++;
     }
+}
+
+TICKSCOPE__COLD void tickscope__describe_process(struct tickscope__pool_header *header) {
+    char text[1024];
+    memcpy(header->boot_id, tickscope__process.boot_id, sizeof header->boot_id);
     if (tickscope__slurp("/proc/self/stat", text, sizeof text)) {
         const char *field = strrchr(text, ')'); /* the command before it may hold spaces */
         for (int number = 2; field && number < 22; number++) field = strchr(field + 1, ' ');
@@ -1431,7 +1443,6 @@ TICKSCOPE__COLD void tickscope__describe_process(struct tickscope__pool_header *
     }
 }
 
-#define TICKSCOPE__PATH_BYTES 4200
 /* prefix, a number in that base with at least so many digits, suffix; plain copying, for signal handlers too. */
 TICKSCOPE__COLD void tickscope__file_name(char *name, const char *prefix, uint64_t number, unsigned base, int digits,
                                           const char *suffix) {
@@ -1460,6 +1471,55 @@ TICKSCOPE__COLD int tickscope__restrict(int fd, mode_t own, mode_t with_group) {
     return fchmod(fd, group >= 0 ? with_group : own); /* whatever the umask */
 }
 
+/* Descriptors that are kept begin here, or at half of what the process may have: the lower ones stay the program's. */
+#define TICKSCOPE__LOWEST_KEPT 512
+
+/* The same file under a high number, never that of stdin, stdout or stderr; -1: errno says why there is none. */
+TICKSCOPE__COLD int tickscope__raised(int fd) {
+    struct rlimit limit;
+    int lowest = TICKSCOPE__LOWEST_KEPT;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)lowest) lowest = (int)limit.rlim_cur / 2;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest > 2 ? lowest : 3);
+    if (high < 0 && errno == EINVAL) errno = EMFILE; /* the limit is below that */
+    return high;
+}
+
+/*
+ * A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may be
+ * that of a stderr that the program has closed, another thread may have written to it. -1: errno says why not.
+ */
+TICKSCOPE__COLD int tickscope__moved_up(int fd) {
+    int high = fd < 0 ? -1 : tickscope__raised(fd);
+    if (high < 0 && (fd < 0 || fd > 2)) return fd;
+    int error = errno;
+    close(fd);
+    if (high >= 0 && ftruncate(high, 0) == 0) return high;
+    if (high >= 0) error = errno, close(high);
+    errno = error;
+    return -1;
+}
+
+/* Keeps the stamp directory open; where it is not there yet, or no number is left, its name must do. */
+TICKSCOPE__COLD void tickscope__keep_base_held(void) {
+    struct tickscope__process *own = &tickscope__process;
+    int fd = open(own->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    own->base_fd = tickscope__raised(fd);
+    own->base_file = tickscope__file_of(own->base_fd);
+    close(fd);
+}
+
+/*
+ * Opens the stamp directory: what its name led to when the environment was read, whatever root or directory the program
+ * has by now; what the name leads to now where that is removed, or its descriptor closed.
+ */
+TICKSCOPE__COLD int tickscope__open_base(void) {
+    struct tickscope__process *own = &tickscope__process;
+    struct stat found;
+    int kept = tickscope__leads_to(own->base_fd, own->base_file) && fstat(own->base_fd, &found) == 0 && found.st_nlink;
+    return openat(kept ? own->base_fd : AT_FDCWD, kept ? "." : own->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* Opens uid-N of the stamp directory, if it is this user's and nobody else may write there; -1: errno says why not. */
 TICKSCOPE__COLD int tickscope__open_directory(int base, const char *name) {
     struct stat found;
@@ -1480,7 +1540,7 @@ TICKSCOPE__COLD int tickscope__open_directory(int base, const char *name) {
  */
 TICKSCOPE__COLD int tickscope__own_directory(void) {
     char name[TICKSCOPE__FILE_NAME_BYTES], other[TICKSCOPE__FILE_NAME_BYTES];
-    int base = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int base = tickscope__open_base();
     if (base < 0) return -1;
     tickscope__file_name(name, "uid-", geteuid(), 10, 1, "");
     int fd = tickscope__open_directory(base, name);
@@ -1498,22 +1558,31 @@ TICKSCOPE__COLD int tickscope__own_directory(void) {
 
 #define TICKSCOPE__MISSING(error) ((error) == ENOENT || (error) == ENOTDIR)
 #define TICKSCOPE__BARRED(error) ((error) == EACCES || (error) == EPERM || (error) == EROFS)
-/* Leaves an empty file that tells the collector why this process has no pool: it needs no space. */
+/*
+ * Leaves an empty file that tells the collector why this process has no pool: it needs no space and no descriptor,
+ * neither of which there may be.
+ */
 TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t bytes) {
-    char name[TICKSCOPE__FILE_NAME_BYTES], found[128], expected[512];
+    struct tickscope__process *own = &tickscope__process;
+    char found[128], expected[512], *end = own->directory + strlen(own->directory);
     int directory = tickscope__own_directory();
-    if (directory < 0) directory = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    snprintf(name, sizeof name, "refused-%d-%d", (int)getpid(), error);
-    int fd = openat(directory, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 && tickscope__restrict(fd, 0600, 0660) != 0) unlinkat(directory, name, 0);
-    if (fd >= 0) close(fd);
+    if (directory < 0) directory = tickscope__open_base();
+    snprintf(end, TICKSCOPE__FILE_NAME_BYTES, "/refused-%d-%d", (int)getpid(), error);
+    const char *name = directory < 0 ? own->directory : end + 1;
+    int at = directory < 0 ? AT_FDCWD : directory;
+    if (mknodat(at, name, S_IFREG | 0600, 0) == 0 && own->group >= 0 &&
+        fchownat(at, name, (uid_t)-1, (gid_t)own->group, AT_SYMLINK_NOFOLLOW) != 0)
+        unlinkat(at, name, 0);
     if (directory >= 0) close(directory);
-    snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes, tickscope__process.directory);
+    *end = 0;
+    snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes,
+             own->directory);
     snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
     tickscope__complain(expected, found,
                 TICKSCOPE__MISSING(error) ? "Points are off; make that directory first (mkdir -m 700), on a tmpfs." :
                 TICKSCOPE__BARRED(error) ?
                 "Points are off; check the rights of that directory: this user must be able to write." :
+                error == EMFILE ? "Points are off; raise ulimit -n: a pool takes a descriptor above 2." :
                 "Points are off; free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower.");
 }
 
@@ -1551,32 +1620,6 @@ TICKSCOPE__COLD void tickscope__describe_pool(struct tickscope__pool_header *hea
     memcpy(header->key, own->key, TICKSCOPE__KEY_BYTES);
     tickscope__describe_process(header);
     __atomic_store_n(&header->magic, TICKSCOPE__POOL_MAGIC, __ATOMIC_RELEASE);
-}
-
-/* Descriptors that are kept begin here, or at half of what the process may have: the lower ones stay the program's. */
-#define TICKSCOPE__LOWEST_KEPT 512
-
-/* The same file under a high number; -1: errno says why there is none. */
-TICKSCOPE__COLD int tickscope__raised(int fd) {
-    struct rlimit limit;
-    int lowest = TICKSCOPE__LOWEST_KEPT;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < (rlim_t)lowest) lowest = (int)limit.rlim_cur / 2;
-    return fcntl(fd, F_DUPFD_CLOEXEC, lowest);
-}
-
-/*
- * A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may be
- * that of a stderr that the program has closed, another thread may have written to it.
- */
-TICKSCOPE__COLD int tickscope__moved_up(int fd) {
-    int high = fd < 0 ? -1 : tickscope__raised(fd);
-    if (high < 0) return fd;
-    close(fd);
-    if (ftruncate(high, 0) == 0) return high;
-    int error = errno;
-    close(high);
-    errno = error;
-    return -1;
 }
 
 TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__pool_header *header) {
@@ -1643,12 +1686,11 @@ TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory) {
     tickscope__file_name(hidden, ".pool-", instance, 16, 16, ".ticks");
     tickscope__file_name(name, "pool-", instance, 16, 16, ".ticks");
     int fd = tickscope__moved_up(openat(directory, hidden, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600));
-    if (fd < 0) return "create";
-    const char *failed = tickscope__fill_pool(fd, instance);
+    const char *failed = fd < 0 ? "create" : tickscope__fill_pool(fd, instance);
     int error = errno;
-    if (failed) close(fd);
-    else if (renameat(directory, hidden, directory, name) == 0) return 0;
-    else error = errno, failed = "name", tickscope__leave_pool_held();
+    if (!failed && renameat(directory, hidden, directory, name) == 0) return 0;
+    if (!failed) error = errno, failed = "name", tickscope__leave_pool_held();
+    else if (fd >= 0) close(fd);
     unlinkat(directory, hidden, 0);
     errno = error;
     return failed;
@@ -1686,7 +1728,8 @@ TICKSCOPE__COLD int tickscope__name_pool_held(void) {
     int directory = is_ours && tickscope__leads_to(own->lock_fd, own->lock_file) ? tickscope__own_directory() : -1;
     tickscope__file_name(file, "/proc/self/fd/", (uint64_t)own->lock_fd, 10, 1, "");
     tickscope__file_name(name, "pool-", own->pool->instance, 16, 16, ".ticks");
-    int named = directory >= 0 && linkat(AT_FDCWD, file, directory, name, AT_SYMLINK_FOLLOW) == 0;
+    int named = directory >= 0 && (linkat(AT_FDCWD, file, directory, name, AT_SYMLINK_FOLLOW) == 0 || /* or, root without /proc: */
+                                   linkat(own->lock_fd, "", directory, name, AT_EMPTY_PATH) == 0);
     if (directory >= 0) close(directory);
     own->is_unnamed = 0;
     if (!named) tickscope__leave_pool_held();
@@ -1847,19 +1890,19 @@ TICKSCOPE__COLD void tickscope__thread_ends(void *first) {
 /* Other threads may still be stamping: blocks are left as they are, for the collector to take once the lock is free. */
 TICKSCOPE__COLD void tickscope__process_ends(void) {
     struct tickscope__process *own = &tickscope__process;
-    struct tickscope__pool_header *pool = own->pool;
     sigset_t mask;
-    if (own->is_unnamed) { /* this object may be unloaded, and the process go on */
-        tickscope__hold(&mask);
-        if (own->is_unnamed && (pool = own->pool) != 0) {
-            /* Nothing leads into it; another thread may be counting on its first page. */
-            uint64_t bytes = tickscope__pool_bytes_mapped(pool), page = (uint64_t)sysconf(_SC_PAGESIZE);
-            tickscope__leave_pool_held();
-            if (bytes > page) munmap((char *)pool + page, bytes - page);
-        }
-        tickscope__let_go(&mask);
+    tickscope__hold(&mask);
+    struct tickscope__pool_header *pool = own->pool;
+    if (own->is_unnamed && pool) { /* this object may be unloaded, and the process go on */
+        /* Nothing leads into it; another thread may be counting on its first page. */
+        uint64_t bytes = tickscope__pool_bytes_mapped(pool), page = (uint64_t)sysconf(_SC_PAGESIZE);
+        tickscope__leave_pool_held();
+        if (bytes > page) munmap((char *)pool + page, bytes - page);
     } else if (pool && own->pid == (int32_t)getpid())
         __atomic_store_n(&pool->state, TICKSCOPE__POOL_CLOSED, __ATOMIC_RELEASE);
+    if (tickscope__leads_to(own->base_fd, own->base_file)) close(own->base_fd);
+    own->base_fd = -1;
+    tickscope__let_go(&mask);
 }
 
 /*
@@ -1882,7 +1925,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__first_channel(void) {
 TICKSCOPE__COLD void tickscope__start_held(void) {
     struct tickscope__process *own = &tickscope__process;
     own->ready = 1;
-    own->lock_fd = -1;
+    own->lock_fd = own->base_fd = -1;
     tickscope__word_closed = TICKSCOPE__CLOSED;
     tickscope__word_forked = TICKSCOPE__FORKED;
     tickscope__word_waiting = TICKSCOPE__WAITING;
@@ -1900,6 +1943,8 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
     }
     own->has_key = 1;
     own->spares = (struct tickscope__spare *)spares;
+    tickscope__read_boot_id();
+    tickscope__keep_base_held();
     atexit(tickscope__process_ends);
 }
 
@@ -2573,7 +2618,7 @@ TICKSCOPE__COLD int tickscope__is_locked(int fd, off_t byte) {
 TICKSCOPE__COLD int tickscope__collector_lives(void) {
     int lock = tickscope__process.lock_fd;
     if (tickscope__leads_to(lock, tickscope__process.lock_file) && tickscope__is_locked(lock, 1)) return 1;
-    int directory = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int directory = tickscope__open_base();
     int fd = openat(directory, "collector.lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (directory >= 0) close(directory);
     if (fd < 0) return 0;

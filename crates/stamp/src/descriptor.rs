@@ -1,7 +1,8 @@
 //! Descriptors that the library keeps in a program which may close them, and get their numbers for files of its own.
 //!
 //! Guarantees: a number that leads to another file by now is neither used nor closed, unless another thread changes it
-//! between the look at it and the use. Numbers are high: the lower ones stay the program's.
+//! between the look at it and the use. Numbers are high: the lower ones stay the program's, and those of stdin, stdout
+//! and stderr always.
 
 use std::fs::File;
 use std::io;
@@ -48,6 +49,11 @@ impl Kept {
         Self { descriptor, file: OpenFile::of(descriptor) }
     }
 
+    /// Keeps the file under a high number of its own.
+    pub fn high(file: &File) -> io::Result<Self> {
+        raised(file).map(|descriptor| Self { descriptor, file: OpenFile::of(descriptor) })
+    }
+
     /// The file, unless the program has closed it.
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: it is open, and this value's.
@@ -65,9 +71,12 @@ impl Drop for Kept {
 }
 
 /// A new file under a high number before anything is in it, and as empty as it was: while it had a low one, which may
-/// be that of a stderr that the program has closed, another thread may have written to it.
+/// be that of a stderr that the program has closed, another thread may have written to it. Such a one is not kept.
 pub(crate) fn moved_up(file: File) -> io::Result<File> {
-    let Ok(high) = raised(&file) else { return Ok(file) };
+    let high = match raised(&file) {
+        Err(_) if file.as_raw_fd() > libc::STDERR_FILENO => return Ok(file),
+        raised => raised?,
+    };
     // SAFETY: it was made just now, and is nobody else's.
     let file = unsafe { File::from_raw_fd(high) };
     file.set_len(0).map(|()| file)
@@ -77,8 +86,12 @@ pub(crate) fn moved_up(file: File) -> io::Result<File> {
 pub(crate) fn raised(file: &File) -> io::Result<i32> {
     let lowest = limit(libc::RLIMIT_NOFILE).map_or(LOWEST, |limit| LOWEST.min(limit / 2));
     // SAFETY: a valid descriptor; the new one is the caller's alone.
-    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest as i32) };
-    if high < 0 { Err(io::Error::last_os_error()) } else { Ok(high) }
+    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest.max(3) as i32) };
+    match io::Error::last_os_error().raw_os_error() {
+        _ if high >= 0 => Ok(high),
+        Some(libc::EINVAL) => Err(io::Error::from_raw_os_error(libc::EMFILE)), // the limit is below that
+        error => Err(io::Error::from_raw_os_error(error.unwrap_or(0))),
+    }
 }
 
 /// What the process may have of something; `None`: as much as it wants.

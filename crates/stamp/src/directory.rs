@@ -10,9 +10,9 @@
 //! programs write is believed.
 
 use std::collections::HashMap;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use std::str::FromStr;
 use std::{fmt, io};
 
 use crate::block::KEY_BYTES;
+use crate::descriptor::Kept;
 
 /// Environment variable that names a group which may read and collect too.
 pub const GROUP: &str = "TICKSCOPE_GROUP";
@@ -153,6 +154,51 @@ pub fn private_file(path: &Path, group: Option<u32>) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a stamp directory: the one that `kept` leads to, whatever root or directory the program has by now; what its
+/// name leads to now where that is removed, or its descriptor closed.
+pub(crate) fn open(path: &Path, kept: Option<&Kept>) -> io::Result<File> {
+    let linked = |kept: &BorrowedFd<'_>| {
+        let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: a stat is plain data and outlives the call.
+        unsafe { libc::fstat(kept.as_raw_fd(), found.as_mut_ptr()) == 0 && found.assume_init().st_nlink > 0 }
+    };
+    match kept.and_then(Kept::get).filter(linked) {
+        Some(kept) => open_in(kept, c".", libc::O_PATH | libc::O_DIRECTORY),
+        None => OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path),
+    }
+}
+
+fn open_in(place: BorrowedFd<'_>, name: &CStr, flags: i32) -> io::Result<File> {
+    // SAFETY: a text that outlives the call.
+    let found = unsafe { libc::openat(place.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
+    done(found)?;
+    // SAFETY: it was opened just now, and is nobody else's.
+    Ok(unsafe { File::from_raw_fd(found) })
+}
+
+fn done(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// As [`private_file`], within a directory.
+pub(crate) fn private_file_in(place: BorrowedFd<'_>, name: &CStr, group: Option<u32>) -> io::Result<File> {
+    let file = open_in(place, name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW)?;
+    restrict(&file, group, (0o600, 0o660))?;
+    Ok(file)
+}
+
+/// Gives a file of a directory another name there.
+pub(crate) fn rename_in(place: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
+    // SAFETY: texts that outlive the call.
+    done(unsafe { libc::renameat(place.as_raw_fd(), from.as_ptr(), place.as_raw_fd(), to.as_ptr()) })
+}
+
+/// Removes a file of a directory, if it is there.
+pub(crate) fn remove_in(place: BorrowedFd<'_>, name: &CStr) {
+    // SAFETY: a text that outlives the call.
+    unsafe { libc::unlinkat(place.as_raw_fd(), name.as_ptr(), 0) };
+}
+
 /// The same without a name, on the file system of a directory; gone when nobody has it open or mapped.
 pub(crate) fn unnamed_file(directory: &Path, group: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -161,14 +207,17 @@ pub(crate) fn unnamed_file(directory: &Path, group: Option<u32>) -> io::Result<F
     Ok(file)
 }
 
-/// Gives such a file a name.
-pub(crate) fn name_file(file: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+/// Gives such a file a name in a directory.
+pub(crate) fn name_file(file: BorrowedFd<'_>, place: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    let to = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: texts that outlive the call.
-    let done =
-        unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let (file, place, name) = (file.as_raw_fd(), place.as_raw_fd(), name.as_ptr());
+    // SAFETY: texts that outlive the calls. The second is for root without a /proc.
+    done(unsafe {
+        match libc::linkat(libc::AT_FDCWD, from.as_ptr(), place, name, libc::AT_SYMLINK_FOLLOW) {
+            0 => 0,
+            _ => libc::linkat(file, c"".as_ptr(), place, name, libc::AT_EMPTY_PATH),
+        }
+    })
 }
 
 /// Gives a file or directory of this user's the rights for it alone, or for a group too.
@@ -182,34 +231,34 @@ fn restrict(file: &File, group: Option<u32>, (own, with_group): (u32, u32)) -> i
 /// The directory of this process's user within the stamp directory. Somebody else may have taken the name: then there
 /// is one that nobody could guess.
 pub(crate) fn own(
-    directory: &Path,
+    base: BorrowedFd<'_>,
     group: Option<u32>,
     random: impl FnOnce() -> io::Result<u64>,
-) -> io::Result<PathBuf> {
+) -> io::Result<File> {
     // SAFETY: geteuid has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
-    let path = directory.join(format!("uid-{user}"));
-    match enter(&path, user, group) {
+    match enter(base, &CString::new(format!("uid-{user}"))?, user, group) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ELOOP | libc::ENOTDIR)) => {
-            let other = directory.join(format!("uid-{user}-{:016x}", random()?));
-            enter(&other, user, group).map(|()| other)
+            enter(base, &CString::new(format!("uid-{user}-{:016x}", random()?))?, user, group)
         }
-        entered => entered.map(|()| path),
+        entered => entered,
     }
 }
 
-fn enter(path: &Path, user: u32, group: Option<u32>) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
+fn enter(base: BorrowedFd<'_>, name: &CStr, user: u32, group: Option<u32>) -> io::Result<File> {
+    let (at, text) = (base.as_raw_fd(), name.as_ptr());
+    // SAFETY: a text that outlives the calls.
+    match done(unsafe { libc::mkdirat(at, text, 0o700) }) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-        // A umask may have taken even our own rights.
-        made => made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))?,
+        // A umask may have taken even our own rights. SAFETY: as above.
+        made => made.and_then(|()| done(unsafe { libc::fchmodat(at, text, 0o700, 0) }))?,
     }
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let opened = open_in(base, name, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW)?;
     if opened.metadata()?.uid() != user {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
-    restrict(&opened, group, (0o700, 0o770))
+    restrict(&opened, group, (0o700, 0o770))?;
+    Ok(opened)
 }
 
 /// Whose pools a collector takes.
@@ -360,10 +409,19 @@ pub fn user_of(name: &OsStr) -> Option<u32> {
     rest.split_once('-').map_or(rest, |(user, _)| user).parse().ok()
 }
 
-/// Makes an empty file that tells the collector why this process has no pool. Where this fails too, its caller's error
-/// still tells.
-pub(crate) fn note_refusal(place: &Path, name: &str, group: Option<u32>) {
-    let _ = private_file(&place.join(name), group);
+/// Makes an empty file that tells the collector why this process has no pool, without a descriptor. Where this fails
+/// too, its caller's error still tells.
+pub(crate) fn note_refusal(place: Option<BorrowedFd<'_>>, path: &Path, group: Option<u32>) {
+    let place = place.map_or(libc::AT_FDCWD, |place| place.as_raw_fd());
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
+    // SAFETY: a text that outlives the calls.
+    unsafe {
+        let made = libc::mknodat(place, path.as_ptr(), libc::S_IFREG | 0o600, 0) == 0;
+        let give = |group| libc::fchownat(place, path.as_ptr(), u32::MAX, group, libc::AT_SYMLINK_NOFOLLOW);
+        if made && group.is_some_and(|group| give(group) != 0) {
+            libc::unlinkat(place, path.as_ptr(), 0);
+        }
+    }
 }
 
 /// Opens a lock file that this user or, in a sticky directory, nobody else made; one of a stranger's is removed, where
@@ -424,6 +482,12 @@ pub fn replace_private(path: &Path, text: &str, trust: &Trust) -> io::Result<()>
     let mut file = private_file(&new, trust.group)?;
     io::Write::write_all(&mut file, text.as_bytes())?;
     fs::rename(&new, path)
+}
+
+/// Whether a collector holds a stamp directory.
+pub(crate) fn has_collector(base: BorrowedFd<'_>) -> bool {
+    let file = open_in(base, c"collector.lock", libc::O_RDWR | libc::O_NOFOLLOW);
+    file.is_ok_and(|file| is_locked(file.as_fd(), 0))
 }
 
 /// Whether somebody has locked that byte of a file.

@@ -24,6 +24,8 @@ pub(crate) struct Environment {
     /// Group that may read and collect too.
     pub group: Option<u32>,
     pub key: [u8; KEY_BYTES],
+    /// The kernel's boot id, read once: a program that changes its root may have no /proc there.
+    pub boot_id: [u8; 16],
     pub injection: Option<Injection>,
     pub realtime: Option<RealtimeInjection>,
 }
@@ -64,6 +66,7 @@ impl Environment {
             logs: get("TICKSCOPE_LOGS").filter(|value| !value.is_empty()).map(PathBuf::from),
             group: group_of(text(GROUP).as_deref())?,
             key: text(PoolKey::VARIABLE).map(|key| key.parse::<PoolKey>()).transpose()?.unwrap_or_default().0,
+            boot_id: tickscope_counter::boot_id().map_or([0; 16], |boot| boot.0),
             injection: text(Injection::VARIABLE).map(|map| map.parse()).transpose().map_err(|e| format!("{e}"))?,
             realtime: text(RealtimeInjection::VARIABLE)
                 .map(|map| map.parse())

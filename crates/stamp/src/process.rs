@@ -5,10 +5,10 @@
 //! the first stamp after a fork never waits for the code it interrupted.
 
 use std::cell::UnsafeCell;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::{fmt, io, mem};
@@ -95,6 +95,8 @@ pub(crate) struct Process {
     pub clocks: Clocks,
     pub pool: Option<OwnPool>,
     pub lock: Option<Kept>,
+    /// The stamp directory, wherever the program goes.
+    base: Option<Kept>,
     /// User and group that made the pool at load; nobody knows of it yet. `None`: it has its name.
     unnamed: Option<(u32, u32)>,
     /// Every handle that was ever made.
@@ -134,6 +136,7 @@ static PROCESS: Guarded = Guarded {
         clocks: Clocks::true_clocks(),
         pool: None,
         lock: None,
+        base: None,
         unnamed: None,
         handles: Vec::new(),
         unused: Vec::new(),
@@ -233,6 +236,7 @@ extern "C" fn process_ends() {
             process.leave_pool(); // this library may be unloaded, and the process go on
             pool.iter().for_each(OwnPool::give_back);
         }
+        process.base = None;
         if let Some(pool) = process.pool.filter(|pool| pool.header().pid == std::process::id() as i32) {
             pool.header().state.store(PoolState::Closed as u32, Ordering::Release);
         }
@@ -259,7 +263,11 @@ impl Process {
     /// Whether a collector holds the stamp directory.
     pub fn has_collector(&self) -> bool {
         let locked = self.lock.as_ref().and_then(Kept::get).is_some_and(|pool| directory::is_locked(pool, 1));
-        locked || self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
+        locked
+            || self.environment.as_ref().is_some_and(|environment| {
+                let base = directory::open(&environment.directory, self.base.as_ref());
+                base.is_ok_and(|base| directory::has_collector(base.as_fd()))
+            })
     }
 
     /// Has read the environment, and a pool that collectors see; `Ok(false)`: nothing is to be measured.
@@ -268,14 +276,14 @@ impl Process {
         let Some(environment) = &self.environment else { return Ok(false) };
         if let (Some(pool), Some(made_by)) = (self.pool, self.unnamed) {
             let file = self.lock.as_ref().and_then(Kept::get).filter(|_| made_by == user());
-            if file.is_some_and(|file| pool.take_name(file, environment).is_ok()) {
+            if file.is_some_and(|file| pool.take_name(file, environment, self.base.as_ref()).is_ok()) {
                 self.unnamed = None;
             } else {
                 self.leave_pool(); // it is another user's by now, or the program has closed it: for a new one
             }
         }
         if let (Some(environment), None) = (&self.environment, self.pool) {
-            let (pool, lock) = OwnPool::make(environment, &self.clocks)?;
+            let (pool, lock) = OwnPool::make(environment, self.base.as_ref(), &self.clocks)?;
             (self.pool, self.lock) = (Some(pool), Some(Kept::of(lock)));
         }
         Ok(true)
@@ -285,6 +293,9 @@ impl Process {
         if PROCESS.started.swap(1, Ordering::Relaxed) == 0 {
             self.environment = Environment::read(|name| std::env::var_os(name)).map_err(OpenError::new)?;
             self.clocks = self.environment.as_ref().map_or(Clocks::true_clocks(), Clocks::of);
+            // Where it is not there yet, or no number is left, its name must do.
+            let base = self.environment.as_ref().and_then(|own| directory::open(&own.directory, None).ok());
+            self.base = base.and_then(|base| Kept::high(&base).ok());
             // SAFETY: the handlers are functions of this object that stay valid while it is loaded.
             unsafe {
                 libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
@@ -432,19 +443,20 @@ impl OwnPool {
     }
 
     /// Named when it is whole, in the directory of the user that the process runs as now.
-    fn make(environment: &Environment, clocks: &Clocks) -> Result<(Self, File), OpenError> {
+    fn make(environment: &Environment, base: Option<&Kept>, clocks: &Clocks) -> Result<(Self, File), OpenError> {
         let make = || {
-            let place = directory::own(&environment.directory, environment.group, entropy::number)?;
-            let instance = entropy::number()?;
-            let hidden = place.join(format!(".pool-{instance:016x}.ticks"));
-            let made = directory::private_file(&hidden, environment.group).and_then(moved_up).and_then(|file| {
+            let place = own_directory(environment, base)?;
+            let (place, instance) = (place.as_fd(), entropy::number()?);
+            let hidden = CString::new(format!(".pool-{instance:016x}.ticks"))?;
+            let file = directory::private_file_in(place, &hidden, environment.group).and_then(moved_up);
+            let made = file.and_then(|file| {
                 let pool = Self::of(&file, environment, clocks, instance)?;
-                fs::rename(&hidden, place.join(pool.file_name()))?;
+                directory::rename_in(place, &hidden, &pool.file_name())?;
                 Ok((pool, file))
             });
-            made.inspect_err(|_| drop(fs::remove_file(&hidden))) // it may not even have been created
+            made.inspect_err(|_| directory::remove_in(place, &hidden))
         };
-        make().map_err(|error| refused(environment, "make", &error, Self::shape(environment).1))
+        make().map_err(|error| refused(environment, base, &error, Self::shape(environment).1))
     }
 
     fn make_unnamed(environment: &Environment, clocks: &Clocks) -> io::Result<(Self, File)> {
@@ -454,13 +466,12 @@ impl OwnPool {
     }
 
     /// Names a file that was made without one, in the directory of the user that the process runs as now.
-    fn take_name(&self, file: BorrowedFd<'_>, environment: &Environment) -> io::Result<()> {
-        let place = directory::own(&environment.directory, environment.group, entropy::number)?;
-        directory::name_file(file, &place.join(self.file_name()))
+    fn take_name(&self, file: BorrowedFd<'_>, environment: &Environment, base: Option<&Kept>) -> io::Result<()> {
+        directory::name_file(file, own_directory(environment, base)?.as_fd(), &self.file_name())
     }
 
-    fn file_name(&self) -> String {
-        format!("pool-{:016x}.ticks", self.header().instance)
+    fn file_name(&self) -> CString {
+        CString::new(format!("pool-{:016x}.ticks", self.header().instance)).unwrap_or_default()
     }
 
     /// Entries for channels, and length of the file.
@@ -510,7 +521,7 @@ impl OwnPool {
             (*header).block_bytes = environment.block_bytes;
             (*header).block_count = block_count;
             (*header).instance = instance;
-            (*header).boot_id = tickscope_counter::boot_id().map_or([0; 16], |boot| boot.0);
+            (*header).boot_id = environment.boot_id;
             (*header).pid = std::process::id() as i32;
             (*header).counter = Clock::STAMPED.number();
             (*header).when_full = environment.when_full as u8;
@@ -603,20 +614,21 @@ fn lock(file: &File) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a collector holds the stamp directory.
-fn collector_lives(directory: &Path) -> bool {
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(directory.join("collector.lock"));
-    file.is_ok_and(|file| directory::is_locked(file.as_fd(), 0))
+/// The directory of this process's user within the stamp directory.
+fn own_directory(environment: &Environment, base: Option<&Kept>) -> io::Result<File> {
+    let base = directory::open(&environment.directory, base)?;
+    directory::own(base.as_fd(), environment.group, entropy::number)
 }
 
-/// Leaves an empty file that tells the collector why this process has no pool: it needs no space.
-fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64) -> OpenError {
+/// Leaves an empty file that tells the collector why this process has no pool: it needs no space
+/// and no descriptor, neither of which there may be.
+fn refused(environment: &Environment, base: Option<&Kept>, error: &io::Error, bytes: u64) -> OpenError {
     let name = format!("refused-{}-{}", std::process::id(), error.raw_os_error().unwrap_or(0));
-    let place = directory::own(&environment.directory, environment.group, entropy::number);
-    directory::note_refusal(&place.unwrap_or_else(|_| PathBuf::from(&environment.directory)), &name, environment.group);
+    let place = own_directory(environment, base).or_else(|_| directory::open(&environment.directory, base)).ok();
+    let path = if place.is_some() { PathBuf::from(name) } else { environment.directory.join(name) };
+    directory::note_refusal(place.as_ref().map(File::as_fd), &path, environment.group);
     OpenError::new(format!(
-        "cannot {what} a pool of {bytes} bytes in {}: {error}. {}",
+        "cannot make a pool of {bytes} bytes in {}: {error}. {}",
         environment.directory.display(),
         remedy(error.raw_os_error().unwrap_or(0))
     ))
@@ -629,6 +641,7 @@ fn remedy(error: i32) -> &'static str {
         libc::EACCES | libc::EPERM | libc::EROFS => {
             "Check the rights of that directory: this user must be able to write"
         }
+        libc::EMFILE => "Raise ulimit -n: a pool takes a descriptor above 2",
         _ => "Free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower",
     }
 }

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
 use c_program::{Running, StampDirectory, compile_with, ids, records, until};
+use tickscope_stamp::directory::{Trust, list};
 use tickscope_stamp::pool::Pool;
 use tickscope_stamp::{Channel, Fields, Ordering, point};
 
@@ -140,7 +141,7 @@ fn c_threads_outlive_a_library_in_which_they_stamped() {
 }
 
 #[test]
-fn c_a_library_that_never_stamped_leaves_no_address_space_behind() {
+fn c_a_library_that_never_stamped_leaves_no_address_space_or_descriptor_behind() {
     let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
     let directory = StampDirectory::new("guest-leave");
     let [mut in_c, _] = guests(&["leave", library.to_str().unwrap()]);
@@ -241,6 +242,72 @@ fn c_and_rust_programs_that_closed_their_descriptors_make_a_pool_at_the_first_op
 }
 
 #[test]
+fn c_and_rust_programs_without_a_number_above_2_have_no_pool_and_say_so() {
+    for mut program in guests(&["low"]) {
+        let directory = StampDirectory::new("guest-low");
+        expect_alive(directory.measure(&mut program));
+        assert!(directory.pools().is_empty(), "{program:?}");
+        expect_refusal(&directory);
+    }
+    for program in guests(&["first"]) {
+        let directory = StampDirectory::new("guest-low-load");
+        let log = directory.0.join("stderr");
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "exec <&- >&-; ulimit -n 3; exec \"$0\" \"$@\""]).arg(program.get_program());
+        limited.args(program.get_args());
+        limited.envs(program.get_envs().filter_map(|(name, value)| value.map(|value| (name, value))));
+        let (status, _) = ended(directory.measure(&mut limited).stderr(File::create(&log).unwrap()));
+        let told = fs::read_to_string(&log).unwrap();
+        assert!(status.success() && told.matches("ulimit -n").count() == 1, "{program:?}: {status}, {told}");
+        assert!(directory.pools().is_empty(), "{program:?}");
+        expect_refusal(&directory);
+    }
+}
+
+/// The note by which a collector learns of a program without a pool.
+fn expect_refusal(directory: &StampDirectory) {
+    let listing = list(&directory.0, &Trust::of(&directory.0).unwrap()).unwrap();
+    let name = listing.refused.first().and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
+    assert!(listing.refused.len() == 1 && name.ends_with(&format!("-{}", libc::EMFILE)), "{listing:?}");
+}
+
+#[test]
+fn c_and_rust_programs_that_leave_their_directory_keep_their_stamp_directory() {
+    for mut program in guests(&["leave-directory"]) {
+        let directory = StampDirectory::new("guest-directory");
+        let name = directory.0.file_name().unwrap().to_owned();
+        expect_alive(directory.measure(&mut program).current_dir("/dev/shm").env("TICKSCOPE_DIR", name));
+        expect_both(&directory);
+    }
+}
+
+#[test]
+fn c_and_rust_programs_that_change_their_root_keep_their_stamp_directory() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return eprintln!("LEFT OUT: another root; only root can have one");
+    }
+    let root = StampDirectory::new("guest-root");
+    for mut program in guests(&["leave-root", root.0.to_str().unwrap()]) {
+        let directory = StampDirectory::new("guest-chroot");
+        expect_alive(directory.measure(&mut program));
+        expect_both(&directory);
+    }
+}
+
+/// A program's pool and its child's, each with a stamp, both under the kernel's boot id.
+fn expect_both(directory: &StampDirectory) {
+    let mut found: Vec<_> = directory
+        .pools()
+        .iter()
+        .map(|pool| (ids(&records(pool).into_values().next().unwrap().0), pool.boot_id()))
+        .collect();
+    found.sort();
+    let boot = tickscope_counter::boot_id().unwrap();
+    assert_eq!(found, [(vec![1], boot), (vec![2], boot)]);
+}
+
+#[test]
 fn c_and_rust_workers_that_log_to_a_closed_stderr_while_their_pool_is_made_log_nothing_into_it() {
     for mut program in guests(&["workers"]) {
         let directory = StampDirectory::new("guest-workers");
@@ -274,6 +341,9 @@ fn the_rust_program() {
         ["parent"] => have_child(),
         ["workers"] => have_workers(),
         ["close", path] => close_first(path),
+        ["low"] => have_low_numbers(),
+        ["leave-root", root] => leave_for(Some(root)),
+        ["leave-directory"] => leave_for(None),
         _ => panic!("expected a role, found {role}"),
     }
     println!("alive");
@@ -359,6 +429,41 @@ fn close_first(path: &str) {
     take_descriptors(path);
     Channel::open("work", Ordering::Plain, Fields::Slim).unwrap().stamp(1);
     assert_eq!(led_elsewhere(), 0);
+}
+
+fn have_low_numbers() {
+    let three = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    // SAFETY: nobody else in this program uses descriptors, and the limit outlives the call.
+    unsafe {
+        (0..1024).filter(|&number| number != 1).for_each(|number| _ = libc::close(number));
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &three), 0);
+    }
+    for id in 1..=2 {
+        if let Ok(channel) = Channel::open("work", Ordering::Plain, Fields::Slim) {
+            channel.stamp(id);
+        }
+    }
+    // SAFETY: a look at two numbers.
+    let led = [0, 2].map(|number| unsafe { libc::fcntl(number, libc::F_GETFD) });
+    assert_eq!(led, [-1, -1]);
+}
+
+fn leave_for(root: Option<&str>) {
+    // SAFETY: texts that outlive the calls; the child stamps, and leaves by _exit.
+    unsafe {
+        let root = root.map(|root| std::ffi::CString::new(root).unwrap());
+        assert!(root.is_none_or(|root| libc::chroot(root.as_ptr()) == 0) && libc::chdir(c"/".as_ptr()) == 0);
+        let channel = Channel::open("work", Ordering::Plain, Fields::Slim).unwrap();
+        channel.stamp(1);
+        let child = libc::fork();
+        if child == 0 {
+            channel.stamp(2);
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!(status, 0);
+    }
 }
 
 fn become_another(user: u32) {

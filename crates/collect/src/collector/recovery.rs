@@ -138,10 +138,11 @@ impl Collector {
             return self.leave_alone(path, why);
         }
         let reason = std::io::Error::from_raw_os_error(errno);
-        let text = format!(
-            "process {pid} could not make its pool: {reason}; its points were off. Enlarge the tmpfs, set \
-             TICKSCOPE_POOL_BYTES lower, or check the directory's rights"
-        );
+        let remedy = match errno {
+            libc::EMFILE => "Raise ulimit -n: a pool takes a descriptor above 2",
+            _ => "Enlarge the tmpfs, set TICKSCOPE_POOL_BYTES lower, or check the directory's rights",
+        };
+        let text = format!("process {pid} could not make its pool: {reason}; its points were off. {remedy}");
         let since = note
             .modified()
             .ok()

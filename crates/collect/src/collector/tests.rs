@@ -514,13 +514,14 @@ fn what_is_no_pool_is_named_in_an_event_and_left_alone() {
 
 #[test]
 fn a_program_without_a_pool_becomes_an_event() {
-    let site = Site::new();
-    let file = site.directory().join(format!("refused-4242-{}", libc::ENOSPC));
-    std::fs::write(&file, "").unwrap();
-    site.collect();
-    assert!(!file.exists());
-    let event = site.event("pool-refused");
-    assert!(event.text.contains("process 4242") && event.text.contains("No space left"), "{}", event.text);
+    for (errno, reason) in [(libc::ENOSPC, "No space left"), (libc::EMFILE, "Raise ulimit -n")] {
+        let site = Site::new();
+        let file = site.directory().join(format!("refused-4242-{errno}"));
+        std::fs::write(&file, "").unwrap();
+        site.collect();
+        let text = site.event("pool-refused").text;
+        assert!(!file.exists() && text.contains("process 4242") && text.contains(reason), "{text}");
+    }
 }
 
 #[test]

@@ -8,13 +8,18 @@
  *                             that stamps and writes to each of them; fails if one leads elsewhere
  *     guest unload LIBRARY    three times loads LIBRARY (plugin.c), has a thread and itself stamp there, and unloads it
  *                             before that thread ends; forks, and ends its main thread before the process
- *     guest leave LIBRARY     loads LIBRARY and unloads it without a stamp, often; fails if that takes address space
+ *     guest leave LIBRARY     loads LIBRARY and unloads it without a stamp, often; fails if that takes address space or
+ *                             descriptors
  *     guest workers           forks ten children that close stderr, stamp 100 ids each, and log to it all the while
  *     guest first             reads the counter before anything else, and records id 1 with it
  *     guest idle              does nothing, and is cut off
  *     guest become USER       gives up group 0 for 33, and root for that user, before it opens anything, and stamps
  *     guest parent            forks a child that opens a point and stamps id 2, before it does so itself
  *     guest close FILE        closes all its descriptors, has FILE under as many numbers, and opens its first point
+ *     guest low               closes all its descriptors but stdout, may have none above 2, and opens its first point;
+ *                             fails if stdin's number or stderr's leads anywhere then
+ *     guest leave-root DIR    makes DIR its root, opens its first point, and forks a child that stamps id 2
+ *     guest leave-directory   goes to /, and does the same
  *
  * Each stamps id 1 at point "work", and prints "alive" at its end.
  */
@@ -153,12 +158,21 @@ static long pages(void) {
     return found;
 }
 
+static int descriptors(void) {
+    struct stat found;
+    int open = 0;
+    for (int fd = 0; fd < 1024; fd++) open += fstat(fd, &found) == 0;
+    return open;
+}
+
 static int leave_often(const char *path) {
     long before = pages();
+    int open = descriptors();
     for (int time = 0; time < 20; time++) {
         void *library = dlopen(path, RTLD_NOW);
         if (!library || dlclose(library) != 0) return 1;
     }
+    if (descriptors() != open) return 1;
     return pages() - before > 4096; /* one pool has as many, and is given back but for a page */
 }
 
@@ -196,6 +210,31 @@ static int close_first(const char *path) {
     return led_elsewhere() != 0;
 }
 
+static int have_low_numbers(void) {
+    struct rlimit three = {3, 3};
+    struct stat found;
+    for (int fd = 0; fd < 1024; fd++)
+        if (fd != 1) close(fd);
+    if (setrlimit(RLIMIT_NOFILE, &three) != 0) return 1;
+    tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 1);
+    tickscope_stamp(tickscope_open("work", TICKSCOPE_PLAIN, 0), 2);
+    return fstat(0, &found) == 0 || fstat(2, &found) == 0;
+}
+
+static int leave_for(const char *root) {
+    int status = 0;
+    if ((root && chroot(root) != 0) || chdir("/") != 0) return 1;
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    tickscope_stamp(channel, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        tickscope_stamp(channel, 2);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
 int main(int argc, char **argv) {
     int failed = 0;
     if (argc < 2) return 2;
@@ -210,6 +249,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "leave")) failed = leave_often(argv[2]);
     if (!strcmp(argv[1], "workers")) failed = have_workers();
     if (!strcmp(argv[1], "close")) failed = close_first(argv[2]);
+    if (!strcmp(argv[1], "low")) failed = have_low_numbers();
+    if (!strcmp(argv[1], "leave-root")) failed = leave_for(argv[2]);
+    if (!strcmp(argv[1], "leave-directory")) failed = leave_for(0);
     if (!failed) puts("alive");
     fflush(stdout);
     if (!strcmp(argv[1], "idle")) _exit(0);
