@@ -244,6 +244,46 @@ fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_w
     scene.site.show(&[]).said(1, &["is not known"]);
 }
 
+#[test]
+fn e2e_stamps_that_another_run_took_from_a_folder_of_somebody_elses_are_no_lost_memory() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    for is_removed in [false, true] {
+        let name = format!("taken-{is_removed}");
+        let (site, returned) = (Site::new(&name), ReturnedCounts::new(&name));
+        let stamps = PathBuf::from(format!("/dev/shm/tickscope-e2e-{name}-{}", std::process::id()));
+        fs::create_dir_all(&stamps).unwrap();
+        let text = format!(
+            "run = {{ name = \"taken\", seconds = 1000 }}\nclock.reference = \"n\"\n[[node]]\nname = \"n\"\n\
+             stamps = {stamps:?}\n"
+        );
+        let mut command = site.run_command(&text);
+        let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut program = Command::new(&stamper);
+        program.arg(&returned.0).args(["slow", "1", "100000000"]).env("TICKSCOPE_DIR", &stamps);
+        awaited(&mut run, "a collector", || stamps.join("collector.lock").exists().then_some(()));
+        let mut program = program.spawn().unwrap();
+        let channels = Paths::of(&site.run_directory()).channels("n");
+        let has_seen = || read_channels(&channels).is_ok_and(|all| all.iter().any(|it| it.point.as_str() == "work"));
+        awaited(&mut run, "a channel of the program", || has_seen().then_some(()));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let goes_on = || site.opened().state().unwrap() == RunState::GoingOn;
+        within("that nobody writes the run that was killed", || (!goes_on()).then_some(()));
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let other = site.path("other");
+        let taken = || Ended::of(tickscope(&["collect"]).arg(&stamps).arg("--run").arg(&other)).code == Some(0);
+        within("that the folder is free", || taken().then_some(()));
+        if is_removed {
+            fs::remove_dir_all(&stamps).unwrap();
+        }
+        let finished = Ended::of(tickscope(&["finish"]).arg(site.run_directory()));
+        assert_eq!(site.events("memory-lost").len(), 0, "{finished:?}");
+        assert_eq!(finished.err.contains("is gone"), is_removed, "{finished:?}");
+        let _ = fs::remove_dir_all(&stamps);
+    }
+}
+
 fn copy(from: &Path, to: &Path) {
     assert!(std::process::Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }

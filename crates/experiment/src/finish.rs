@@ -411,12 +411,15 @@ impl Ending {
         left.into_iter().next()
     }
 
-    /// Tells of programs whose stamp directory is gone though they had not ended when it was looked at last.
-    fn tell_lost_memory(&mut self, node: &NodeName) -> Result<(), Error> {
+    /// Tells of programs whose stamp directory is gone though they had not ended when it was looked at last. From
+    /// somebody else's directory another run may have taken what they stamped.
+    fn tell_lost_memory(&mut self, node: &NodeName, directory: &Path) -> Result<(), Error> {
         let place = self.run().paths().channels(node.as_str());
         let channels = if place.exists() { read_channels(&place)? } else { Vec::new() };
         let open = channels.iter().filter(|channel| channel.is_in_memory()).count();
-        if open > 0 {
+        if !leftovers::is_in_folder_of_run(directory) {
+            self.done.push(format!("took no stamps of {node}: its directory {} is gone", directory.display()));
+        } else if open > 0 {
             let text = format!(
                 "the stamp directory of {node} is gone, and nobody had emptied it: what its {} stamped since the last \
                  look is in no count, so how many stamps were lost is not known",
@@ -429,7 +432,7 @@ impl Ending {
 
     fn take(&mut self, node: &NodeName, directory: &Path) -> Result<Vec<Left>, Error> {
         if !directory.is_dir() {
-            self.tell_lost_memory(node)?;
+            self.tell_lost_memory(node, directory)?;
             return Ok(Vec::new());
         }
         let run = self.run().root().to_path_buf();

@@ -50,6 +50,12 @@ pub(crate) fn stamps_of(run: u64) -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("tickscope-{run:016x}"))
 }
 
+/// Returns whether a stamp directory lies in the folder of a run, where nobody else takes stamps: not one that a run
+/// file names by `stamps`.
+pub(crate) fn is_in_folder_of_run(directory: &Path) -> bool {
+    directory.parent().is_some_and(|of| of.parent() == Some(Path::new(SHARED_MEMORY)) && run_of(of).is_some())
+}
+
 /// The folder next to it that the cost of a stamp is measured in.
 pub(crate) fn cost_folder(run: u64) -> PathBuf {
     stamps_of(run).with_extension("cost")

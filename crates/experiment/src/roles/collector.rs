@@ -14,6 +14,7 @@ use super::{RoleContext, live, ready};
 use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
+use crate::leftovers;
 use crate::notice::say;
 
 /// The stamp directory, and the run that it is collected into.
@@ -98,7 +99,8 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     how.any_name = settings.any_name;
     let told = |error| settings.told(error);
     let mut collector = Collector::start(how).map_err(told)?;
-    if settings.conducted {
+    // Another run may have taken what is gone from somebody else's directory.
+    if settings.conducted && leftovers::is_in_folder_of_run(directory) {
         collector.tell_lost_memory().map_err(told)?;
     }
     for refused in collector.refused() {
