@@ -103,11 +103,20 @@ fn e2e_a_run_file_that_is_wrong_is_answered_with_what_it_may_say() {
         ("name = \"server\"", "name = \"client\"", &["Rename"]),
         ("ends_run = true", "ends_run = false", &["ends the run"]),
         ("[layout]", "[layuot]", &["layuot"]),
+        ("name = \"server\"", "name = \"server\"\nconnect = [\"\"]", &["line ", "connect = ", "[\"ssh\", \"host2\"]"]),
+        (
+            "name = \"server\"",
+            "name = \"server\"\nprobe_address = \"a b\"",
+            &["line ", "probe_address = ", "'a b'", "\"10.0.0.2\""],
+        ),
         ("[[node]]", "[[nod]]", &["nod"]),
     ] {
         assert!(text.contains(right), "{right}");
         let ended = Ended::of(&mut site.run_command(&text.replace(right, wrong)));
         ended.said(2, says);
+        if says.contains(&"line ") {
+            Ended::of(site.run_command(&text.replace(right, wrong)).arg("--check")).said(2, says);
+        }
         assert!(!site.run_directory().exists(), "{wrong}");
     }
     for seconds in ["-1", "0", "3 hours"] {

@@ -278,16 +278,16 @@ pub struct NodePlan {
     #[serde(default = "ready_timeout")]
     pub ready_timeout: f64,
     /// Words that run a command where the node is; none: here.
-    #[serde(default, deserialize_with = "crate::run_file::words")]
+    #[serde(default, deserialize_with = "crate::run_file::way")]
     pub connect: Vec<String>,
     /// Path of tickscope there; absent: it is copied there if need be.
     #[serde(default)]
     pub agent: Option<String>,
     /// Address that other nodes reach it by; absent: found there.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::run_file::host")]
     pub address: Option<String>,
     /// Address for its probes, where they take another way.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::run_file::host")]
     pub probe_address: Option<String>,
     /// Files that are copied into the folder that its command runs in.
     #[serde(default)]

@@ -290,6 +290,30 @@ fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> 
     Err(format!("expected {field} from {least} to {most}, found {found}. Correct it in the run file"))
 }
 
+/// The address or the name of a host.
+pub(crate) fn host<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let Some(host) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '%' | '[' | ']');
+    if !host.is_empty() && host.chars().all(is_part) {
+        return Ok(Some(host));
+    }
+    Err(D::Error::custom(format!(
+        "expected the address or the name of a host, such as \"10.0.0.2\", found '{host}'. Correct it, or leave it \
+         out: then its machine is asked"
+    )))
+}
+
+/// Words that run a command where a node is; the first names a program.
+pub(crate) fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    match words(from)? {
+        words if words.first().is_some_and(|program| program.trim().is_empty()) => Err(D::Error::custom(
+            "expected a program as the first word, found an empty one. Write [\"ssh\", \"host2\"] for example, or \
+             leave connect out",
+        )),
+        words => Ok(words),
+    }
+}
+
 /// Words of a command, a string each.
 pub(crate) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let list = match toml::Value::deserialize(from)? {
@@ -558,6 +582,10 @@ mod tests {
             ("stamps = \"/s\"\nconnect = \"ssh host2\"", "[\"ssh\", \"host2\"]"),
             ("command = \"sleep 1\"", "[\"sleep\", \"1\"]"),
             ("command = [\"sleep\", 1]", "Write \"1\""),
+            ("command = [\"true\"]\nconnect = [\"\"]", "a program as the first word"),
+            ("command = [\"true\"]\nconnect = [\" \", \"host2\"]", "a program as the first word"),
+            ("command = [\"true\"]\naddress = \"not an address\"", "found 'not an address'"),
+            ("command = [\"true\"]\nprobe_address = \"\"", "the name of a host"),
         ] {
             let error = plan(node).unwrap_err();
             assert!(error.contains(said), "{node}: {error}");
