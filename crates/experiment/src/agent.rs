@@ -226,6 +226,9 @@ pub struct Ended {
     pub cpu_ns: Option<u64>,
 }
 
+/// Where to look for the reason why a process ended, which may have given none.
+pub(crate) const SAID: &str = "What it wrote to stderr, if anything, stands above";
+
 /// Added to a signal's number, it is the exit code of a program that caught the signal and ended by it.
 const TOLD_BY_CODE: i32 = 128;
 
@@ -249,9 +252,7 @@ impl Ended {
         report.ok_or_else(|| {
             let (what, found) = (&self.what, self.last.as_deref().unwrap_or("nothing"));
             let status = self.status();
-            Error::work(format!(
-                "{what}: it ended with {status} without a report (its last line: {found}). See its message above"
-            ))
+            Error::work(format!("{what}: it ended with {status} without a report (its last line: {found}). {SAID}"))
         })
     }
 }

@@ -534,7 +534,9 @@ impl<'a> Conductor<'a> {
                 self.note(Event::RUN, EventKind::Target, None, format!("{what} printed: {line}"));
             }
             if !ended.is_well() && !interrupt::ended() {
-                let why = format!("{what} failed with {}; see its message above", ended.status());
+                let last =
+                    ended.last.as_ref().map_or("it printed nothing".into(), |line| format!("it printed '{line}'"));
+                let why = format!("{what} failed with {}: {last}. {}", ended.status(), crate::agent::SAID);
                 self.note(Event::RUN, EventKind::TargetFailed, None, why.clone());
                 failed.get_or_insert(Error::work(why));
             }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use tickscope_tick::printable;
+
 use crate::Error;
 use crate::agent::Ended;
 pub use output::{ANSWER, Forward};
@@ -118,10 +120,12 @@ impl Process {
     pub fn ready(&mut self) -> Result<(), Error> {
         match self.first.recv() {
             Ok(line) if line == "ready" => Ok(()),
-            _ => {
-                let what = &self.what;
-                Err(Error::work(format!("{what}: it ended before it was ready. See its message above")))
-            }
+            Ok(line) => Err(Error::work(format!(
+                "{}: expected the line 'ready' first, found '{}'. Start the same tickscope there",
+                self.what,
+                printable(&line)
+            ))),
+            Err(_) => Err(Error::work(format!("{}: it ended before it was ready. {}", self.what, crate::agent::SAID))),
         }
     }
 
