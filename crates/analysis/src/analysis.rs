@@ -529,7 +529,8 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
         // Joined from no stamps at all they would still be a file.
         None if listing.found.is_empty() => Err(Error::work(format!(
             "cannot find traces in {}: the run still goes on, or ended before its stamps were joined, or the \
-             files were removed. Wait for its end, copy traces/ back, or measure again",
+             files were removed. Wait for its end; tickscope show joins stamps that are in the run, and tickscope \
+             finish takes what still lies in shared memory",
             run.derived().traces().display()
         ))),
         None => Ok(listing.found),

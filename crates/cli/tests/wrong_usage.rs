@@ -165,6 +165,17 @@ fn e2e_files_that_are_missing_or_damaged_are_no_success() {
     assert_eq!(asked(&site, &["show", "events"]).code, Some(1));
 }
 
+#[test]
+fn e2e_traces_that_are_gone_are_joined_again_and_nobody_is_told_to_measure_again() {
+    let site = Site::new("joined");
+    let run = site.path("run");
+    assert!(Command::new("cp").arg("-r").arg(GOLDEN.replace("v1", "v2")).arg(&run).status().unwrap().success());
+    fs::remove_dir_all(run.join("traces")).unwrap();
+    let shown = asked(&site, &["show", "run"]);
+    shown.said(1, &["traces/part-00000000.parquet", "no such file", "let tickscope show join it again from stamps/"]);
+    assert!(shown.out.contains("end-to-end") && !shown.err.contains("measure again"), "{shown:?}");
+}
+
 /// As where a point's name is misspelt: a table of nothing is no success.
 #[test]
 fn e2e_a_run_without_a_complete_trace_fails_and_says_what_is_missing() {

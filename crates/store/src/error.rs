@@ -130,7 +130,13 @@ impl Error {
 
     /// Something about a run's files that is unlike what was written.
     pub(crate) fn changed(place: &Path, expected: impl Display, found: impl Display) -> Self {
-        let remedy = "do not trust figures of it: restore the run from a copy, or measure again";
+        let remedy = match place.parent().and_then(Path::file_name).is_some_and(|folder| folder == "traces") {
+            true => {
+                "do not trust figures of it: restore it from a copy, or, without it, let tickscope show join it again \
+                 from stamps/"
+            }
+            false => "do not trust figures of it: restore the run from a copy, or measure again",
+        };
         let (expected, found) = (expected.to_string(), found.to_string());
         let kind = match [expected.as_str(), &found] {
             [_, NO_FILE] => Kind::Missing,
