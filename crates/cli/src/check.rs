@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tickscope_analysis::FaultJson;
+use tickscope_analysis::{FaultJson, Query, analyse_counts, unknown_loss};
 use tickscope_store::{Error, Run, RunState};
 use tickscope_tick::{counted, printable};
 
@@ -82,9 +82,11 @@ struct Report {
     removed: u64,
     bytes: u64,
     faults: Vec<FaultJson>,
+    /// `None`: there are no whole figures that could have any.
+    findings: Option<Vec<String>>,
 }
 
-/// Reads a run wholly. A fault, or an end that was never written, ends with exit code 1.
+/// Reads a run wholly. A fault, or an end that was never written, ends with exit code 1; else it ends as `show` does.
 pub fn check(options: &CheckOptions) -> Result<(), Failure> {
     let run = chosen_run::open(Some(&options.run))?;
     let (terminal, mut told) = (stderr().is_terminal(), Instant::now());
@@ -95,6 +97,9 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
         }
     })?;
     let state = run.state()?;
+    let events = run.events()?.found;
+    let whole = examined.faults.is_empty() && state == RunState::Ended && !run.traces()?.found.is_empty();
+    let analysis = whole.then(|| analyse_counts(&run, &Query::default())).transpose()?;
     let report = Report {
         version: 1,
         complete: examined.faults.is_empty() && state == RunState::Ended,
@@ -108,6 +113,7 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
         removed: examined.removed,
         bytes: examined.bytes,
         faults: examined.faults.iter().map(FaultJson::of).collect(),
+        findings: analysis.as_ref().map(|analysis| analysis.every_finding(&events)),
     };
     match options.json {
         true => print_json(&report)?,
@@ -116,9 +122,10 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
     if !report.faults.is_empty() {
         return Err(Failure::work(format!("{} in the run's files", counted(report.faults.len(), "fault"))));
     }
-    match state {
-        RunState::CutOff => Err(Failure::work("the run was cut off: its end is missing")),
-        _ => Ok(()),
+    match (state, analysis) {
+        (RunState::CutOff, _) => Err(Failure::work("the run was cut off: its end is missing")),
+        (_, Some(analysis)) => Ok(analysis.standing(&events)?),
+        (_, None) => unknown_loss(&events).map_or(Ok(()), |loss| Err(Failure::work(loss))),
     }
 }
 
@@ -141,5 +148,7 @@ fn text(report: &Report, schema: u32) -> String {
         }
         _ => format!("complete: {read}"),
     };
-    format!("{faults}{verdict}\n")
+    let findings = report.findings.iter().flatten();
+    let findings: String = findings.map(|finding| format!("finding: {}\n", printable(finding))).collect();
+    format!("{faults}{verdict}\n{findings}")
 }

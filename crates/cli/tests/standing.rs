@@ -39,9 +39,15 @@ fn event(what: EventKind, domain: &str) -> Event {
 
 #[test]
 fn e2e_a_finding_is_told_and_ends_with_3_whichever_way_out() {
-    use EventKind::{ClockBackward, ClockSuspend, ImpossibleExchange};
+    use EventKind::{ClockBackward, ClockSuspend, ImpossibleExchange, MemoryLost};
     let site = Site::new("standing");
     let run = copied(&site, "v1");
+    let checked = Ended::of(&mut tickscope(&["check", &run, "--json"])).json(0);
+    assert_eq!(checked["findings"].as_array().unwrap().len(), 0);
+    let gone = Path::new(&run).join("events/lost.parquet");
+    write_events(&gone, &[event(MemoryLost, "server.tsc")]).unwrap();
+    Ended::of(&mut tickscope(&["check", &run])).said(1, &["what befell server.tsc"]);
+    fs::remove_file(gone).unwrap();
     for (json, _) in ways_out(&site, &run, 0) {
         assert_eq!((json["findings"].as_array().unwrap().len(), json["faults"].as_array().unwrap().len()), (0, 0));
     }
@@ -53,6 +59,10 @@ fn e2e_a_finding_is_told_and_ends_with_3_whichever_way_out() {
             assert!(said.contains("what befell server.tsc"), "{said}");
         }
         Ended::of(&mut tickscope(&["show", &run, "--by", "kind"])).said(3, &["what befell server.tsc"]);
+        let check = |more: &[&str]| Ended::of(tickscope(&["check", &run]).args(more));
+        assert_eq!(check(&["--json"]).json(3)["findings"][0], "what befell server.tsc");
+        check(&[]).said(3, &["what befell server.tsc"]);
+        assert!(check(&[]).out.contains("finding: what befell server.tsc"));
         fs::remove_file(place).unwrap();
     }
     let place = Path::new(&run).join("run.json");
