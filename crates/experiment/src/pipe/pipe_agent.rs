@@ -559,7 +559,7 @@ impl Keeper {
             }
             let text = format!(
                 "the agent of {} was killed, and its processes ended with it; another took over after {seconds}. \
-                 Stamps that lie in shared memory are kept",
+                 It takes the stamps that still lie in shared memory; of memory that is gone, memory-lost tells",
                 self.name
             );
             (EventKind::AgentRestarted, text)
