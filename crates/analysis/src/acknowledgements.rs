@@ -27,7 +27,7 @@ use crate::truth::Truth;
 pub struct Acknowledged {
     /// Durations that have a published value and a guaranteed interval.
     pub compared: usize,
-    /// Of those, published values that lie outside the guaranteed interval.
+    /// Published values among them that lie outside the guaranteed interval.
     pub outside_guaranteed: usize,
     /// Time between a stamp and its acknowledgement's leaving: median and most.
     pub late_ns: [i64; 2],

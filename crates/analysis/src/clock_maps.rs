@@ -293,7 +293,7 @@ impl Asked<'_> {
     }
 }
 
-/// What is known of a counter whose clock map rests on the evidence of several pairs; what each source of its own gives
+/// Clock maps of a counter whose clock map rests on the evidence of several pairs; what each source of its own gives
 /// is that of its own.
 fn of_closed(
     sources: &[Evidence],

@@ -237,7 +237,7 @@ struct Chains {
     links: Vec<Vec<(usize, Premise)>>,
 }
 
-/// Of a pair's rate: how far it wanders, and how far it may lie from what the frequencies declare.
+/// Bounds on a pair's rate: how far it wanders, and how far it may lie from what the frequencies declare.
 type Premise = (Rho, u32);
 
 impl Chains {
@@ -285,7 +285,7 @@ impl Chains {
     }
 }
 
-/// Of a chain of two pairs, rounded up.
+/// The premise of a chain of two pairs, rounded up.
 fn both((rho, prior_ppm): Premise, next: Premise) -> Option<Premise> {
     const MILLION: u64 = 1_000_000;
     let (one, other) = (u64::from(prior_ppm), u64::from(next.1));

@@ -142,8 +142,8 @@ impl Part for GroupRows {
     }
 }
 
-/// Of everything that durations depend on. Another digest of the same things, as another build of tickscope may have
-/// it, costs no more than deriving once.
+/// Digest of everything that durations depend on. Another digest of the same things, as another build of tickscope may
+/// have it, costs no more than deriving once.
 fn digest(run: &Run, inputs: &Inputs, traces: &[KeyedReader]) -> Result<u128, Error> {
     let mut digest = Digest::default();
     env!("CARGO_PKG_VERSION").hash(&mut digest);

@@ -22,7 +22,7 @@ use crate::query::Query;
 pub(crate) struct AllEvidence {
     /// By domain and reference, of which the domain stands later among the counters.
     between: BTreeMap<(usize, usize), Vec<Evidence>>,
-    /// Of a counter: the evidence between two of its nodes, by their positions, the later one's first.
+    /// By counter: the evidence between two of its nodes, by their positions, the later one's first.
     within: BTreeMap<(usize, [usize; 2]), Vec<Evidence>>,
     /// Nodes that any evidence is of.
     nodes: BTreeSet<String>,

@@ -68,7 +68,7 @@ pub(crate) struct StageFigures {
 }
 
 impl StageFigures {
-    /// Of all values of `stage`, which are left sorted.
+    /// Figures of all values of `stage`, which are left sorted.
     pub(crate) fn of(stage: &Stage, values: &mut StageValues) -> Self {
         let stage_box = StageBox::of(stage, values);
         let whole = stage.role == StageRole::EndToEnd;

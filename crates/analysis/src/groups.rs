@@ -127,7 +127,7 @@ fn point_of_channels(run: &Run, scan: &Scan, named: Option<&Place>) -> Result<Pl
 #[derive(Clone)]
 enum Key {
     Kind,
-    /// Of the first of these stamps that has one.
+    /// The attribute of the first of these stamps that has one.
     Attribute(Vec<Wanted>),
 }
 
@@ -206,7 +206,7 @@ impl Sink for Counted {
     }
 }
 
-/// What is known of the groups that are shown.
+/// Values and counts of the groups that are shown.
 struct GatheredByKey {
     key: Key,
     plan: SharePlan,
@@ -245,7 +245,7 @@ impl Sink for GatheredByKey {
     }
 }
 
-/// What is known of a group, by stage.
+/// Values and counts of a group, by stage.
 struct Gathered {
     values: Vec<StageValues>,
     /// Count, missing, refused, impossible.

@@ -19,7 +19,7 @@ pub struct InTime<T, F> {
     groups: Vec<Vec<(i64, T)>>,
 }
 
-/// Of one row group.
+/// The things found in one row group, in any order.
 pub struct Unsorted<T, F> {
     of: F,
     found: Vec<(i64, T)>,
@@ -73,7 +73,7 @@ type Group<T> = std::iter::Peekable<std::vec::IntoIter<(i64, T)>>;
 /// Everything gathered, in order of time.
 pub struct Ordered<T> {
     groups: Vec<Group<T>>,
-    /// Of each group that goes on, its next tick and its number.
+    /// Next tick and number of each group that goes on.
     next: BinaryHeap<Reverse<(i64, usize)>>,
 }
 

@@ -87,7 +87,7 @@ fn sample_size(run: &Run, points: &[Place]) -> Result<u64, Error> {
     Ok(u64::try_from(hash).unwrap_or(u64::MAX))
 }
 
-/// Of the ids in the sample: the smallest tick at a point, and whether there was more than one.
+/// By id of the sample: the smallest tick at a point, and whether there was more than one.
 fn first_passages(run: &Run, place: &Place, most: u64) -> Result<HashMap<Key, (i64, bool)>, Error> {
     let mut first: HashMap<Key, (i64, bool)> = HashMap::new();
     run.stamps(place)?.read_keys(|ids, ticks, kinds| {

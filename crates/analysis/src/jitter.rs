@@ -31,9 +31,9 @@ pub struct Jitter {
     pub threshold_ticks: Option<f64>,
     /// Traces above it.
     pub above: usize,
-    /// Of these, traces of which no stage is an outlier.
+    /// Traces above it of which no stage is an outlier.
     pub uncaused: usize,
-    /// Of these, traces of which several stages are.
+    /// Traces above it of which several stages are.
     pub several: usize,
     /// The stages of the path in its order, then the whole.
     pub stages: Vec<StageJitter>,
@@ -50,11 +50,11 @@ pub struct StageJitter {
     pub threshold_ticks: Option<f64>,
     /// Traces above the whole's threshold in which it is an outlier, too.
     pub caused: usize,
-    /// Of the traces up to the whole's threshold: the published split.
+    /// Box of the traces up to the whole's threshold: the published split.
     pub below: Option<JitterBox>,
-    /// Of those above it.
+    /// Box of those above it.
     pub above: Option<JitterBox>,
-    /// Of all.
+    /// Box of all.
     pub all: Option<JitterBox>,
     /// Against the whole, of the traces up to its threshold.
     pub fit_below: Option<Fit>,
@@ -140,7 +140,7 @@ impl Jitter {
         fewer
     }
 
-    /// Of all whole traces.
+    /// Jitter of all whole traces.
     pub(crate) fn of(columns: &PathColumns, names: &[String]) -> Self {
         let (values, whole) = (columns.values(), columns.whole());
         let all = in_turns(values.iter().collect(), |column: &Vec<i64>| {

@@ -34,7 +34,7 @@ pub struct MessagePair {
     pub from: Place,
     /// Where it is received.
     pub to: Place,
-    /// Of the kind of stamps that serve, where the points have others too; runs of before have no kinds.
+    /// The kind of stamps that serve, where the points have others too; runs of before have no kinds.
     pub kind: Option<i32>,
 }
 

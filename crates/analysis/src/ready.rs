@@ -128,9 +128,9 @@ enum Traces {
     Fit,
     /// None.
     None,
-    /// Of fewer stamps than there are now.
+    /// Traces of fewer stamps than there are now.
     Older,
-    /// Of another layout.
+    /// Traces of another layout.
     OfAnother,
 }
 

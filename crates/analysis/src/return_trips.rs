@@ -79,7 +79,7 @@ impl ReturnTrips {
     }
 }
 
-/// Of two that took as long, the one that started first; an impossible one is as long as it is.
+/// Keeps the longest trip of a moment, the earlier of two that took as long; an impossible one is as long as it is.
 fn keep_longest(longest: &mut BTreeMap<i64, Trip>, moment: i64, trip: Trip) {
     let length = |[start, _, end]: Trip| i128::from(end) - i128::from(start);
     let known = longest.entry(moment).or_insert(trip);

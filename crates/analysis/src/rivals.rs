@@ -346,7 +346,7 @@ impl Comparing<'_> {
     }
 }
 
-/// Of samples in the order of time, the one that is nearest.
+/// The nearest of samples in the order of time.
 fn nearest<'a>(samples: &[&'a RivalSample], at: i64) -> Option<&'a RivalSample> {
     let after = samples.partition_point(|sample| sample.before < at);
     let around = &samples[after.saturating_sub(1)..samples.len().min(after + 1)];
@@ -592,7 +592,7 @@ impl Returning<'_> {
     }
 }
 
-/// Of as many moments as there are instants, the exchange with the shortest round trip.
+/// The exchange with the shortest round trip of each of as many moments as there are instants.
 fn fastest_of_moments(during: &[Exchange]) -> Vec<Exchange> {
     let (Some(first), Some(last)) = (during.first(), during.last()) else { return Vec::new() };
     let length = (i128::from(last[0]) - i128::from(first[0])) / i128::from(INSTANTS) + 1;

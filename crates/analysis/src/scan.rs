@@ -47,7 +47,7 @@ pub trait Sink {
 pub struct Wanted {
     /// The point's index in the layout.
     pub point: usize,
-    /// Of its stamps.
+    /// The attribute of its stamps.
     pub attribute: Attribute,
 }
 

@@ -130,7 +130,7 @@ impl Stream {
     }
 }
 
-/// What is known of the stamps of one channel.
+/// Stamps of one channel.
 struct ChannelStamps<'a> {
     channel: &'a Channel,
     /// Tick and id.
@@ -176,7 +176,7 @@ impl ChannelStamps<'_> {
     }
 }
 
-/// What is known of the ends of a stream.
+/// Ends of a stream.
 #[derive(Default)]
 struct Ends {
     firsts: Vec<End>,

@@ -17,7 +17,7 @@ use crate::{Bracket, ClockMap, Error, Finding, Model, Ratio};
 
 mod instants;
 
-/// What is known of two of several domains: brackets of `local` against `reference`, and the model of that pair.
+/// Evidence of two of several domains: brackets of `local` against `reference`, and the model of that pair.
 #[derive(Clone, Debug)]
 pub struct PairEvidence {
     /// Index of the domain whose ticks are mapped.

@@ -24,9 +24,9 @@ pub struct Model {
 /// width)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReadingWidths {
-    /// Of the local clock's readings.
+    /// Width of the local clock's readings.
     pub local_ticks: u64,
-    /// Of the reference's.
+    /// Width of the reference's.
     pub reference_ticks: u64,
 }
 

@@ -473,7 +473,7 @@ impl Benchmark {
     }
 }
 
-/// Of all clocks with the most readers, under the first load.
+/// Cells of all clocks with the most readers, under the first load.
 fn quiet_cells(benchmark: &Benchmark) -> impl Iterator<Item = &Cell> {
     benchmark.clocks.iter().filter_map(|clock| clock.loads.first()?.cells.last())
 }

@@ -212,7 +212,7 @@ pub struct SectionTest {
     pub why: String,
     /// Whether the chosen method left no more than doing nothing, on the half that it was not chosen on.
     pub no_worse_than_none: bool,
-    /// Of the half that figures are of, those that something interrupted.
+    /// Trials of the half that figures are of which something interrupted.
     pub touched: usize,
     /// Memory of the cost of a reading.
     pub memory: Option<Memory>,

@@ -150,7 +150,7 @@ impl Method {
 }
 
 impl Memory {
-    /// Of costs in order of time, clipped.
+    /// Memory of costs in order of time, clipped.
     pub fn of(costs: &[i64]) -> Option<Self> {
         Some(Self { rho_1: Self::at(costs, 1)?, rho_2: Self::at(costs, 2)? })
     }

@@ -38,8 +38,8 @@ pub enum Side {
 }
 
 impl Factor {
-    /// Of stretches in any order; those in which nothing varied have none. `None`: no stretch has one, or the median is
-    /// infinite.
+    /// Factor of stretches in any order; those in which nothing varied have none. `None`: no stretch has one, or the
+    /// median is infinite.
     pub fn of(stretches: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let mut values: Vec<f64> = stretches.flatten().filter(|value| !value.is_nan()).collect();
         values.sort_by(f64::total_cmp);

@@ -60,7 +60,7 @@ struct Shared {
 #[derive(Default)]
 struct Inner {
     pools: BTreeMap<u64, Arc<Pool>>,
-    /// Of channels that have a sample, until their entries are another's.
+    /// Last sample of each channel that has one, until their entries are another's.
     last: HashMap<Handle, Last>,
     samples: Vec<Sample>,
     stops: bool,

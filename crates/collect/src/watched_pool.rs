@@ -48,7 +48,7 @@ pub(crate) struct WatchedPool {
     damaged: BTreeMap<u32, &'static str>,
     /// Blocks whose state said that they hold nothing, and that are stored all the same.
     doubtful: BTreeMap<u32, &'static str>,
-    /// Of each block, whether it takes memory; absent: all do.
+    /// Whether each block takes memory; absent: all do.
     present: Option<Vec<bool>>,
     /// The same of each entry.
     present_entries: Option<Vec<bool>>,

@@ -132,7 +132,7 @@ pub(crate) struct Control {
     place: PathBuf,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Of a run that has no node on this host: its folder is the socket's alone.
+    /// Claim of a run that has no node on this host: its folder is the socket's alone.
     _claim: Option<Claim>,
 }
 

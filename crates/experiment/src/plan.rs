@@ -411,7 +411,7 @@ pub(crate) struct OverheadPlan {
     /// Numbers of the commands' last lines; none: all that end in `_ns`.
     pub fields: Vec<String>,
     pub pairs: u32,
-    /// Of a pass.
+    /// Seconds of a pass.
     pub seconds: f64,
 }
 

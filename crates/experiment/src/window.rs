@@ -25,7 +25,7 @@ impl Keep {
         self.0.as_millis() as u64 // below a year
     }
 
-    /// Of as many milliseconds; `None`: no window is that short or long.
+    /// A window of as many milliseconds; `None`: no window is that short or long.
     pub(crate) fn of_ms(ms: u64) -> Option<Self> {
         Some(Duration::from_millis(ms)).filter(|window| (LEAST..=MOST).contains(window)).map(Self)
     }

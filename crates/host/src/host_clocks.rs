@@ -94,9 +94,9 @@ pub struct Tolerance {
 /// How far counter and clocks may stand beyond what they read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotWidths {
-    /// Of the counter, ticks.
+    /// Width of the counter's readings, ticks.
     pub counter_ticks: u64,
-    /// Of the clock whose readings are widest, nanoseconds.
+    /// Width of those of the clock whose readings are widest, nanoseconds.
     pub clock_ns: u64,
 }
 

@@ -204,7 +204,7 @@ struct Gaps {
     /// Above [`ONE_READING_TICKS`], in ascending order.
     steps: Vec<i64>,
     equal: usize,
-    /// Of a single tick.
+    /// Gaps of a single tick.
     single: usize,
 }
 

@@ -14,7 +14,7 @@ use crate::datagram::Nonce;
 /// The requests of one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replays {
-    /// Of the processes that asked, the latest last.
+    /// Windows of the processes that asked, the latest last.
     windows: VecDeque<Window>,
 }
 

@@ -72,7 +72,7 @@ fn page(content: &[u8], width: f32, height: f32) -> Vec<u8> {
 
 struct Drawing {
     content: Content,
-    /// Of the page; PDF counts from below.
+    /// Height of the page; PDF counts from below.
     height: f32,
 }
 
@@ -141,7 +141,7 @@ impl Drawing {
         };
     }
 
-    /// Of four curves; the constant is the usual one, off by less than a thousandth of the radius.
+    /// Draws a circle of four curves; the constant is the usual one, off by less than a thousandth of the radius.
     fn circle(&mut self, [x, y]: [f32; 2], r: f32) {
         let k = 0.552_285 * r;
         self.content.move_to(x + r, y);

@@ -298,7 +298,7 @@ fn share(row: &StageRow) -> [String; 2] {
     }
 }
 
-/// Of a stage of the path: the whole is all of itself.
+/// Reach of the share of a stage of the path: the whole is all of itself.
 fn reach_of(row: &StageRow, share: [i64; 3]) -> Option<i64> {
     share_reach(share).filter(|_| row.role == StageRole::Path)
 }

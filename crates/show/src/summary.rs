@@ -241,7 +241,7 @@ fn refused_stamps(channels: &[Channel]) -> Vec<String> {
     points.into_iter().map(line).collect()
 }
 
-/// Of stamps that are not there at points whose policies leave stamps out.
+/// Words for stamps that are not there at points whose policies leave stamps out.
 pub(crate) const LEFT_OUT: &str = "where policies leave some out: left out or lost is not known";
 
 /// Returns whether a policy at an end of the stage may have left out what its traces lack there.

@@ -51,7 +51,7 @@ struct Drawing {
 }
 
 impl<'a> XLap<'a> {
-    /// Of what a page draws.
+    /// The plot of what a page draws.
     pub fn of(figures: &'a Figures, hertz: u64) -> Self {
         let stages = figures.stages.iter().filter(|stage| stage.role != "end-to-end");
         let stages = stages.map(|stage| (stage.stage.clone(), [stage.from, stage.to])).collect();
@@ -411,7 +411,7 @@ impl XLapFigure {
     }
 }
 
-/// Of the page's light style.
+/// Colours of the page's light style.
 const COLOURS: [(&str, &str); 7] = [
     ("ink", "#1b1f24"),
     ("muted", "#545d68"),

@@ -123,7 +123,7 @@ pub(crate) struct Handle {
     filter: Cell<Option<NonNull<Filter>>>,
     /// How often that is being asked now, by stamps within one another.
     asked: Cell<u32>,
-    /// Of a channel that overwrites: place in the pool, plus 1, and number of its oldest block, and place of its
+    /// Place in the pool, plus 1, and number of the oldest block of a channel that overwrites, and place of its
     /// newest.
     oldest: Cell<(u32, u32)>,
     newest: Cell<u32>,
@@ -138,7 +138,7 @@ pub(crate) struct Handle {
     /// What its stamps read together with the counter.
     reading: Reading,
     entry: Cell<Option<&'static ChannelEntry>>,
-    /// Of a channel that waits for an entry: the one that counts what it loses.
+    /// The entry that counts what a channel loses while it waits for one.
     shared: Cell<Option<&'static ChannelEntry>>,
     pool: Cell<Option<OwnPool>>,
     serial: Cell<u32>,

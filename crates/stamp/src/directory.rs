@@ -271,7 +271,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Of a collector of that directory, run as this process's user.
+    /// The trust of a collector of that directory, run as this process's user.
     pub fn of(directory: &Path) -> io::Result<Self> {
         // SAFETY: geteuid has no arguments and cannot fail.
         let user = unsafe { libc::geteuid() };

@@ -271,8 +271,8 @@ impl Pool {
         self.guard.as_ref().is_some_and(Guard::was_hit)
     }
 
-    /// Of each block, whether its beginning takes memory; `None`: all do, as in every pool that a program made. Reading
-    /// the others would make the file system give memory for them.
+    /// Returns whether the beginning of each block takes memory; `None`: all do, as in every pool that a program made.
+    /// Reading the others would make the file system give memory for them.
     pub fn blocks_with_memory(&self) -> Option<Vec<bool>> {
         let Shape { block_offset, block_bytes, block_count, .. } = self.shape;
         self.with_memory(block_offset, u64::from(block_bytes), block_count)
@@ -284,7 +284,7 @@ impl Pool {
         self.with_memory(first, bytes, self.shape.entry_count)
     }
 
-    /// Of `count` things of so many bytes from `first` on, whether the beginning takes memory.
+    /// Returns whether the beginning takes memory, of `count` things of so many bytes from `first` on.
     fn with_memory(&self, first: u64, bytes: u64, count: u32) -> Option<Vec<bool>> {
         if !self.sparse {
             return None;
@@ -351,7 +351,7 @@ const UNTRUSTED: &str = "Collect as the user that the program runs as, or see do
 pub struct MappedBlock<'a> {
     base: NonNull<u8>,
     block_bytes: u32,
-    /// Of its pool.
+    /// Version of its pool.
     version: u32,
     pool: std::marker::PhantomData<&'a Pool>,
 }

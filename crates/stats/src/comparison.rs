@@ -121,7 +121,7 @@ impl<'a> Comparison<'a> {
         2.0 * upper_tail(z)
     }
 
-    /// Of U, if the kinds were one (Lehmann, 1.3, equation 1.35).
+    /// Standard deviation of U, if the kinds were one (Lehmann, 1.3, equation 1.35).
     fn deviation(&self, ties: &[usize]) -> f64 {
         let runs = (self.base.count() + self.other.count()) as f64;
         let tied: f64 = ties.iter().map(|&count| count as f64).map(|count| count * (count * count - 1.0)).sum();

@@ -15,13 +15,13 @@ use std::cmp::Ordering;
 
 /// A value for every row and column that grows, or stays, with either.
 pub(crate) trait Pairs {
-    /// Of one pair.
+    /// Value of one pair.
     type Value: Copy;
     /// Rows, counted from 0.
     fn rows(&self) -> usize;
     /// Columns, counted from 0.
     fn columns(&self) -> usize;
-    /// Of the pair.
+    /// Value of the pair.
     fn value(&self, row: usize, column: usize) -> Self::Value;
     /// Exactly.
     fn less(a: &Self::Value, b: &Self::Value) -> bool;

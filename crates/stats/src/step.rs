@@ -19,7 +19,7 @@ const FEWEST: usize = 12;
 /// Two different values without another between them.
 struct Neighbours {
     distance: i64,
-    /// Of the rarer of the two: a value on its own far away is no neighbour of many.
+    /// Count of the rarer of the two: a value on its own far away is no neighbour of many.
     count: usize,
 }
 

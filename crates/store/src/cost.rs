@@ -91,7 +91,7 @@ pub struct Passes {
 }
 
 impl StampCost {
-    /// Of a point with this ordering.
+    /// Cost at a point with this ordering.
     pub fn of(&self, ordering: Ordering) -> u64 {
         match ordering {
             Ordering::Plain => self.plain_ps,
@@ -102,7 +102,7 @@ impl StampCost {
 }
 
 impl NodeCost {
-    /// Of a node that has spent nothing.
+    /// The account of a node that has spent nothing.
     pub fn none(node: NodeName) -> Self {
         Self {
             node,

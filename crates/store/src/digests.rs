@@ -97,7 +97,7 @@ struct Digests {
     #[serde(default)]
     run: Option<String>,
     files: Vec<Entry>,
-    /// Of the text before it.
+    /// Digest of the text before it.
     own: String,
 }
 

@@ -283,7 +283,7 @@ impl Segment {
         self.len() == 0
     }
 
-    /// Of each row group: smallest id, largest id, number of stamps. A row group without statistics may hold any id.
+    /// By row group: smallest id, largest id, number of stamps. A row group without statistics may hold any id.
     pub fn extents(&self) -> Vec<(i64, i64, u64)> {
         let extent = |group| {
             let (first, last) = self.table.range(group, "id").unwrap_or((i64::MIN, i64::MAX));

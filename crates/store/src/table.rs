@@ -116,9 +116,9 @@ pub trait Value: Sized + Clone + Sync {
 
 /// Values of a column of integers.
 pub enum Integers<'a> {
-    /// Of 64 bits.
+    /// Integers of 64 bits.
     Wide(&'a [i64]),
-    /// Of 32 bits.
+    /// Integers of 32 bits.
     Narrow(Cow<'a, [i32]>),
 }
 

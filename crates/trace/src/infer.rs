@@ -10,7 +10,7 @@ use tickscope_tick::Place;
 
 use crate::LayoutText;
 
-/// Of so many ids, one may disagree.
+/// One of so many ids may disagree.
 const ONE_IN: u64 = 100;
 /// Points beyond this are refused: their pairs would take longer to count than whoever asks will wait.
 pub const MOST_POINTS: usize = 512;

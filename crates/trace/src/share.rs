@@ -24,11 +24,11 @@ pub struct Share {
 /// Sums over traces, in ticks of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// Of the estimates.
+    /// Sum of the estimates.
     pub estimate: i128,
-    /// Of the lower ends; the true sum is not below.
+    /// Sum of the lower ends; the true sum is not below.
     pub lo: i128,
-    /// Of the upper ends; the true sum is not above.
+    /// Sum of the upper ends; the true sum is not above.
     pub hi: i128,
 }
 

@@ -6,11 +6,11 @@ use tickscope_trace::{Quantile, Stage, StageRole, StageValues};
 /// An order statistic of the estimates, and what the true one lies between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Bounded {
-    /// Of the estimates.
+    /// The figure of the estimates.
     pub estimate: i64,
-    /// Of the lower ends: the true one is not below.
+    /// The figure of the lower ends: the true one is not below.
     pub lo: i64,
-    /// Of the upper ends: the true one is not above.
+    /// The figure of the upper ends: the true one is not above.
     pub hi: i64,
 }
 

@@ -29,7 +29,7 @@ pub struct KeptTraces {
     pub measured: u64,
     /// Traces that lack a point of the path.
     pub lacking: u64,
-    /// Of a sample of those with every point of the path, the one that took nearest to the median.
+    /// The one that took nearest to the median, of a sample of those with every point of the path.
     pub typical: Option<DrawnTrace>,
     /// Those that took longest from end to end, longest first.
     pub worst: Vec<DrawnTrace>,

@@ -223,7 +223,7 @@ fn cuts(readings: &[Reading], declared: Vec<Cut>, loose: &Looseness) -> Vec<Cut>
 #[derive(Default)]
 struct Trail {
     readings: Vec<Reading>,
-    /// Of each and those before it the one that bounds the next most from below, and from above.
+    /// Which of each and those before it bounds the next most from below, and from above.
     extremes: Vec<[usize; 2]>,
 }
 
@@ -245,8 +245,8 @@ impl Trail {
         self.extremes.push([lowest, highest]);
     }
 
-    /// Of the readings that were over before this one began and contradict it, the one that began last: it shows the
-    /// break closest to it. Looked for only where one of the two that bound it most does, or its neighbour: a bound by
+    /// The last to begin of the readings that were over before this one began and contradict it: it shows the break
+    /// closest to it. Looked for only where one of the two that bound it most does, or its neighbour: a bound by
     /// any other is weaker.
     fn contradicting(&self, reading: Reading, loose: &Looseness) -> Option<Reading> {
         let over = self.readings.partition_point(|earlier| earlier.after < reading.before);

@@ -22,7 +22,7 @@ pub(super) struct Readings {
 }
 
 impl Range {
-    /// Of an epoch between two cuts, whose brackets are in the order of the counter from `first` to `last`.
+    /// The range of an epoch between two cuts, whose brackets are in the order of the counter from `first` to `last`.
     pub fn of(
         epoch: &Epoch,
         [first, last]: [Reading; 2],

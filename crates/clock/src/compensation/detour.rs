@@ -7,7 +7,7 @@
 
 use tickscope_stats::{Quantile, Sample};
 
-/// Of the time from the median to the 95 % quantile: so many more are no reading's.
+/// Times from the median to the 95 % quantile: so many more are no reading's.
 const SPREADS: i64 = 8;
 
 /// For each trial whether its readings were lengthened; `spent` is what they took together, `least` the shortest

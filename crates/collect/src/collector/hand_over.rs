@@ -27,7 +27,7 @@ struct Taken {
     /// Counts of each channel.
     sums: BTreeMap<i32, ChannelCount>,
     lost: Vec<Event>,
-    /// Of each channel that overwrites: number of its last block so far, and tick of the last stamp there.
+    /// By channel that overwrites: number of its last block so far, and tick of the last stamp there.
     ends: BTreeMap<Handle, (u32, i64)>,
 }
 

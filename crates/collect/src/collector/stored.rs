@@ -20,7 +20,7 @@ use super::{Collector, cpu_ns};
 use crate::ledger::{Handle, Taken};
 use crate::watched_pool::count;
 
-/// What is known of a stamp directory's note.
+/// Note of what is stored, as it lies in a stamp directory.
 pub(super) struct StoredNote {
     place: PathBuf,
     own: Owner,

@@ -35,7 +35,7 @@ pub(super) struct Window {
 struct Going {
     files: Vec<PathBuf>,
     counts: Vec<ChannelCount>,
-    /// Of those files: which could not be read, and why.
+    /// Those files that could not be read, and why.
     unreadable: Vec<Unreadable>,
 }
 

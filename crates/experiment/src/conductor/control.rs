@@ -36,16 +36,16 @@ pub(super) struct Live {
     rules_number: u64,
     /// Number of the last order.
     number: u64,
-    /// Of each node, the process that was told the rules, and which.
+    /// The process of each node that was told the rules, and which.
     told: BTreeMap<usize, (TaskId, u64)>,
     /// When nodes that could not follow are told again.
     again: BTreeMap<usize, Instant>,
-    /// Of each node, the process that was told which durations have what it keeps stored.
+    /// The process of each node that was told which durations have what it keeps stored.
     triggered: BTreeMap<usize, TaskId>,
     serving: Vec<Serving>,
     /// Until then answers are looked for.
     expected: Option<Instant>,
-    /// Of each agent, how it is reached, and since when.
+    /// How each agent is reached, and since when.
     since: Vec<(Connection, Instant)>,
     began: Option<Instant>,
 }

@@ -43,13 +43,13 @@ enum Phase {
 struct Tournament {
     waiting: VecDeque<ProbePair>,
     under_way: Vec<(ProbePair, Instant)>,
-    /// Of each node, whether it was in a burst that was answered.
+    /// Whether each node was in a burst that was answered.
     heard: Vec<bool>,
     /// Bursts that were taken and came to nothing.
     failed: Vec<ProbePair>,
     /// Those, and those that were not taken.
     unanswered: Vec<ProbePair>,
-    /// Of each node, its machine.
+    /// Machine of each node.
     machines: Vec<BootId>,
     /// Bursts that a machine can have under way.
     at_once: usize,

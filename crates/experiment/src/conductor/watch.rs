@@ -10,7 +10,7 @@ use crate::roles::probe::Order;
 /// Restarts without a pause: what dies so often dies by a cause that lasts.
 const AT_ONCE: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Of later failures each so-many-th is told.
+/// Each so-many-th of later failures is told.
 const TOLD_EVERY: u32 = 10;
 
 impl Conductor<'_> {

@@ -91,7 +91,7 @@ struct Request {
     dropped: Arc<AtomicBool>,
 }
 
-/// What is known of the agent.
+/// State of the agent, as far as it is known here.
 struct State {
     connection: Connection,
     since: Instant,
@@ -302,7 +302,7 @@ struct Keeper {
     pipe: Option<Pipe>,
     /// Boot of the node's machine.
     boot: String,
-    /// Of the question that was asked last.
+    /// Number of the question that was asked last.
     number: u64,
     /// How often in a row an agent that was to take over refused.
     refusals: u32,

@@ -88,7 +88,7 @@ pub struct Asked {
 /// An answer, and the number of its question.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Answered {
-    /// Of the question.
+    /// Number of the question.
     pub number: u64,
     /// The answer; `Err`: what failed, in words.
     pub answer: Result<AgentAnswer, Error>,

@@ -281,7 +281,7 @@ impl<'a> Watching<'a> {
 /// The common part of the rows of one change.
 struct Row {
     what: EventKind,
-    /// Of the clocks concerned, the part of the label after the node.
+    /// The clocks concerned, by the part of the label after the node.
     clocks: Vec<String>,
     from: i64,
     until: Option<i64>,

@@ -260,7 +260,7 @@ impl Steady {
 #[derive(Clone, Copy)]
 struct Spent {
     wall: Instant,
-    /// Of processors.
+    /// Time of processors.
     processor: Duration,
 }
 

@@ -93,7 +93,7 @@ pub struct ReturnReport {
     pub answered: u64,
     /// Acknowledgements without an answer, and those that the network did not take.
     pub lost: u64,
-    /// Of so many ids one is acknowledged, at the end.
+    /// One of so many ids is acknowledged, at the end.
     pub of_ids: u32,
     /// Stamps that were not acknowledged because more were seen than may be.
     pub left_out: u64,
@@ -260,7 +260,7 @@ impl<'a> Acknowledging<'a> {
 /// The share of ids that is acknowledged: all at first, half as many after each window in which there were too many.
 /// It never grows again, so that from some tick on it is the same ids until the end.
 struct Share {
-    /// Of so many ids one is taken.
+    /// One of so many ids is taken.
     of_ids: u32,
     rule: XOfY,
     /// Stamps taken within a window, at most.

@@ -49,7 +49,7 @@ impl XOfY {
         remainder < self.x
     }
 
-    /// Of the `n` ids from `id` on those from the first to the last that are kept, as their first and their number;
+    /// The first and the number of the ids from the first to the last that are kept, of the `n` ids from `id` on;
     /// `None`: none is. The last is within 64 bits.
     pub fn hull(&self, id: i64, n: i64) -> Option<(i64, i64)> {
         let (x, y, last) = (self.x as i64, self.y as i64, id + (n - 1));

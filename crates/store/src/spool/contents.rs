@@ -37,7 +37,7 @@ pub(super) struct Contents {
     nodes: Vec<NodeName>,
     /// By path in the run.
     files: BTreeMap<String, Listed>,
-    /// Of those, what is to be fetched, the oldest first.
+    /// Those that are to be fetched, the oldest first.
     queue: BTreeSet<(i64, String)>,
     /// By folder.
     parts: BTreeMap<String, Parts>,

@@ -56,7 +56,7 @@ pub(super) fn seal(file: &File, size: u64) -> io::Result<()> {
     file.write_all_at(footer_digest(&footer).as_bytes(), start + position as u64)
 }
 
-/// Of a footer: `None` if it has no seal, else whether the seal is that of the other bytes.
+/// Returns whether a footer's seal is that of its other bytes; `None`: it has no seal.
 pub(super) fn is_intact(footer: &[u8]) -> Option<bool> {
     let position = position(footer)?;
     let (mut unsealed, value) = (footer.to_vec(), position..position + UNSEALED.len());

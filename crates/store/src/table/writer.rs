@@ -48,7 +48,7 @@ pub(crate) struct TableWriter {
     writer: SerializedFileWriter<File>,
     place: PathBuf,
     how: Encoding,
-    /// Of every chunk so far.
+    /// Digests of every chunk so far.
     digests: String,
     helpers_ns: u64,
 }
