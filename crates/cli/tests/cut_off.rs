@@ -270,11 +270,13 @@ fn e2e_stamps_that_another_run_took_from_a_folder_of_somebody_elses_are_no_lost_
         run.wait().unwrap();
         let goes_on = || site.opened().state().unwrap() == RunState::GoingOn;
         within("that nobody writes the run that was killed", || (!goes_on()).then_some(()));
-        program.kill().unwrap();
-        program.wait().unwrap();
         let other = site.path("other");
         let taken = || Ended::of(tickscope(&["collect"]).arg(&stamps).arg("--run").arg(&other)).code == Some(0);
+        // The first run's collector is gone, and has seen no end of the program.
         within("that the folder is free", || taken().then_some(()));
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert!(taken());
         if is_removed {
             fs::remove_dir_all(&stamps).unwrap();
         }
