@@ -4,8 +4,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, analyse_counts, clock_map_of, durations, ready};
+use serde::Serialize;
+use tickscope_analysis::figures::Figures;
+use tickscope_analysis::{
+    Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Tail, analyse, analyse_counts, analyse_with_figures,
+    clock_map_of, durations, ready,
+};
 use tickscope_bracket::Rho;
+use tickscope_stats::Quantile;
 use tickscope_store::{LayoutText, RunState, Table};
 use tickscope_tick::{Place, Source};
 
@@ -28,6 +34,15 @@ const GOES_ON: &str = "this run goes on: figures are of what was stored until no
 type Asked = (Option<String>, Option<String>, Option<Vec<String>>);
 /// Files that can be read, and why others cannot.
 type Files = (Vec<PathBuf>, Vec<String>);
+
+/// What is asked of slow traces.
+#[derive(Serialize)]
+struct Slow {
+    tail: Tail,
+    jitter: Jitter,
+    over_time: Option<OverTime>,
+    hertz: u64,
+}
 
 #[pymethods]
 impl Run {
@@ -79,6 +94,19 @@ impl Run {
             let table = serde_json::to_string(&RunJson::of(run, &analysis, &events));
             let finding = analysis.standing(&events).err().map(|why| why.to_string());
             Ok((table.map_err(|error| Refusal::new(error.to_string()))?, finding))
+        })
+    }
+
+    /// What `tickscope tail --json`, `figures --json` and the page have of slow traces, of jitter and over time; a trace
+    /// is slow from that quantile on, parts per million.
+    fn slow(&self, py: Python<'_>, quantile_ppm: u32, query: Asked) -> Result<String, Refusal> {
+        let quantile = Quantile::per_million(quantile_ppm).map_err(|error| Refusal::new(error.to_string()))?;
+        let query = Query { tail: Some(quantile), ..parsed(query)? };
+        py.detach(|| {
+            let (analysis, figures) = analyse_with_figures(&self.ready()?.run, &query, false)?;
+            let Figures { tail, jitter, over_time, .. } = figures;
+            let text = serde_json::to_string(&Slow { tail, jitter, over_time, hertz: analysis.frequency.hertz });
+            text.map_err(|error| Refusal::new(error.to_string()))
         })
     }
 

@@ -97,6 +97,27 @@ class Run:
         figures = pyarrow.Table.from_pylist(self.figures(rho, slew, sources)["stages"], schema=_FIGURES)
         return ask("stages", self._connection.from_arrow(figures), "figures")
 
+    def tail(
+        self, slowest: float = 1, rho: Rho = None, slew: Rho = None, sources: Sources = None
+    ) -> duckdb.DuckDBPyRelation:
+        """One row a stage of the path: what it adds to the slowest traces, `slowest` percent of all, and how sure that is."""
+        found = self._slow(slowest, _query(rho, slew, sources))["tail"]
+        whole = {key: found[key] for key in ("sure", "unresolved")}
+        rows = pyarrow.Table.from_pylist([stage | whole for stage in found["stages"]], schema=_TAIL)
+        return ask("tail", self._connection.from_arrow(rows), "tail")
+
+    def causes(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
+        """One row a stage of the path, and the whole: outliers and what causes them, by the rule of the X-Lap paper."""
+        found = self._slow(1, _query(rho, slew, sources))["jitter"]
+        rows = [stage | {"outliers": found["above"]} for stage in found["stages"]]
+        return ask("causes", self._connection.from_arrow(pyarrow.Table.from_pylist(rows, schema=_CAUSES)), "jitter")
+
+    def over_time(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
+        """One row a 120th of the run: how many traces began in it, and their median, 99th percentile and longest."""
+        found = self._slow(1, _query(rho, slew, sources))["over_time"]
+        rows = pyarrow.Table.from_pylist(found["windows"] if found else [], schema=_OVER_TIME)
+        return ask("over_time", self._connection.from_arrow(rows), "over_time")
+
     def traces(self, ids: Iterable[int] | None = None) -> duckdb.DuckDBPyRelation:
         """One row a trace: kind, id, occurrence, then a column a point, `node.point`, of raw ticks of that node's counter.
 
@@ -182,6 +203,18 @@ class Run:
         spared = "".join(f", null::bigint as {name}" for name in lacking)
         return ask("channels", channels.project(f"*{spared}"), "channels")
 
+    def _slow(self, slowest: float, asked: tuple[str | None, str | None, list[str] | None]) -> dict[str, Any]:
+        if not 0 < slowest < 100:
+            raise _tickscope.TickscopeError(
+                f"expected a percentage above 0 and below 100, found {slowest}. Ask for slowest=1, or 0.1"
+            )
+        quantile = 1_000_000 - max(1, round(slowest * 10_000))
+        key = f"{quantile} {asked!r}"
+        if key not in self._figures:
+            self._figures[key] = json.loads(self._inner.slow(quantile, asked))
+        self._warn(asked)
+        return self._figures[key]
+
     def _warn(self, asked: tuple[str | None, str | None, list[str] | None]) -> None:
         """Says what contradicts all that is asked by that query; it costs a look at all traces, once."""
         if repr(asked) not in self._findings:
@@ -264,6 +297,30 @@ _FIGURES = pyarrow.schema(
     + [(name, _QUANTILE) for name in ("p50", "p99", "p999", "max", "mean")]
     + [("share", _SHARE), ("common", _COMMON), ("relative", _RELATIVE)]
     + [("core_ticks", pyarrow.int64()), ("sign", pyarrow.string()), ("spread", pyarrow.string())]
+)
+_TAIL = pyarrow.schema(
+    [("name", pyarrow.string()), ("median_ticks", pyarrow.int64()), ("mean_ticks", pyarrow.float64())]
+    + [("excess_ticks", pyarrow.float64()), ("bound_ticks", pyarrow.int64())]
+    + [
+        (
+            "share",
+            pyarrow.struct(
+                [("estimate", pyarrow.float64())]
+                + [(name, pyarrow.list_(pyarrow.float64())) for name in ("clocks", "interval")]
+            ),
+        )
+    ]
+    + [("covariance_share", pyarrow.float64())]
+    + [("what_if", pyarrow.struct([(f"{name}_ticks", pyarrow.int64()) for name in ("from", "to", "bound")]))]
+    + [("among_causes", pyarrow.int64()), ("leads", pyarrow.int64())]
+    + [("sure", pyarrow.float64()), ("unresolved", pyarrow.string())]
+)
+_CAUSES = pyarrow.schema(
+    [("name", pyarrow.string()), ("is_whole", pyarrow.bool_()), ("threshold_ticks", pyarrow.float64())]
+    + [("caused", pyarrow.int64()), ("outliers", pyarrow.int64())]
+)
+_OVER_TIME = pyarrow.schema(
+    [("begins_ticks", pyarrow.int64()), ("traces", pyarrow.int64()), ("whole_ticks", pyarrow.list_(pyarrow.int64()))]
 )
 # Columns of channels that a run may lack.
 _SPARED = ("parameter", "removed", "seen", "counted", "overwritten")
