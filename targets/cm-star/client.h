@@ -104,11 +104,11 @@ static int repeat(struct client *client, int32_t *cells, int count) {
     return whole && at == count;
 }
 
-/* Until the servers answer. */
+/* Until the servers answer. Each call has an id of its own: an answer that comes after the wait for it is nobody's. */
 static void warm_up(struct client *client) {
-    int64_t until = now_ns() + 10 * NANOSECONDS;
-    for (int calls = 0; calls < WARM_UP_CALLS && !stopped;) {
-        calls += call_untimed(client->fd, 0, -1);
+    int64_t until = now_ns() + 10 * NANOSECONDS, id = -1;
+    for (int calls = 0; calls < WARM_UP_CALLS && !stopped; id--) {
+        calls += call_untimed(client->fd, 0, id);
         if (now_ns() > until) refuse("a server that answers within 10 s", "none. Start it first, with as many --pairs");
     }
 }
