@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use copied::{Copied, FILE, some};
-use tickscope_analysis::{Query, RunJson, analyse, durations};
+use tickscope_analysis::{Query, RunJson, analyse, analyse_counts, durations};
 use tickscope_bracket::Rho;
 use tickscope_store::{Assumption, KeyedReader, KeyedRows, KeyedWriter};
 
@@ -111,6 +111,19 @@ fn durations_of_other_evidence_are_not_taken_for_todays() {
     );
     run.add_brackets(&pair, "more", &evidence).unwrap();
     assert_ne!(derived(&copied, None).1, before);
+}
+
+#[test]
+fn brackets_that_cannot_be_read_are_named_by_an_analysis_that_compares_no_other_methods() {
+    let copied = Copied::new(1);
+    let before = analyse_counts(&copied.run(), &Query::default()).unwrap();
+    assert!(before.refused.is_empty(), "{:?}", before.refused);
+    let pair = copied.run().pairs().unwrap().found.remove(0);
+    let torn = copied.run().paths().brackets(&pair).join("torn.parquet");
+    fs::write(&torn, "PAR1").unwrap();
+    let after = analyse_counts(&copied.run(), &Query::default()).unwrap();
+    let places: Vec<_> = after.refused.iter().map(|refused| refused.place()).collect();
+    assert_eq!((places, after.complete), (vec![torn.as_path()], before.complete));
 }
 
 /// Each of these leaves slopes and counts as they were.
