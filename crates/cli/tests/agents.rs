@@ -457,6 +457,8 @@ fn e2e_a_node_that_cannot_be_reached_is_an_error_that_says_why_and_what_helps() 
     let noisy = ["sh", "-c", "echo 'Welcome to host2'; echo 'quota: exceeded'; exec cat > /dev/null"];
     one(&site, &noisy, "").said(1, &["cannot reach node n", "it printed: Welcome to host2 / quota: exceeded"]);
     one(&site, &["env"], "files = [\"nowhere\"]").said(2, &["node 'n'", "nowhere", "Correct files"]);
+    // Which only the agent there can see.
+    one(&site, &["env"], "stamps = \"/no/such\"").said(2, &["node 'n'", "stamp into at /no/such", "Make it"]);
     let sessions = fs::read_dir(site.path("state/tickscope/sessions")).map_or(0, Iterator::count);
     assert_eq!(sessions, 0, "no agent goes on for a run that never began");
 }
@@ -518,9 +520,15 @@ fn e2e_the_log_of_a_node_elsewhere_is_fetched_and_taken_in() {
 
 #[test]
 fn e2e_finish_fetches_the_logs_of_a_node_elsewhere_also_where_its_agent_is_gone() {
-    for is_gone in [false, true] {
-        let site = Site::new(&format!("far-log-{is_gone}"));
-        let mut command = site.run_command(&logging(&site, 3000));
+    // Also where another agent cannot prepare the node again: its directory of stamps is gone too.
+    for (is_gone, stamps) in [(false, None), (true, None), (true, Some("stamps"))] {
+        let site = Site::new(&format!("far-log-{is_gone}-{}", stamps.is_some()));
+        let (mut text, stamps) = (logging(&site, 3000), stamps.map(|name| site.path(name)));
+        if let Some(stamps) = &stamps {
+            fs::create_dir(stamps).unwrap();
+            text = text.replace("ends_run = true", &format!("ends_run = true\nstamps = {stamps:?}"));
+        }
+        let mut command = site.run_command(&text);
         command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
         let mut run = command.spawn().unwrap();
         while !site.path("written").exists() {
@@ -538,6 +546,7 @@ fn e2e_finish_fetches_the_logs_of_a_node_elsewhere_also_where_its_agent_is_gone(
                 daemons().is_empty().then_some(())
             });
         }
+        stamps.iter().for_each(|stamps| fs::remove_dir_all(stamps).unwrap());
         let place = site.run_directory().display().to_string();
         let mut finish = tickscope(&["finish", &place, "--json"]);
         finish.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
