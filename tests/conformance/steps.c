@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CHANNELS = 8 };
+enum { MOST_CHANNELS = 16 };
 
 static enum tickscope_ordering ordering_of(const char *word) {
     if (!strcmp(word, "before")) return TICKSCOPE_BEFORE;
@@ -27,7 +27,12 @@ static struct tickscope_extra with(int32_t kind, int64_t value) {
     return extra;
 }
 
+static int is_multiple(void *divisor, int64_t id, int64_t tick) {
+    return tick != 0 && id % *(const int64_t *)divisor == 0;
+}
+
 int main(void) {
+    static int64_t divisors[MOST_CHANNELS];
     tickscope_channel *channels[MOST_CHANNELS] = {0};
     char line[256], point[48], ordering[16], fields[16];
     while (fgets(line, sizeof line, stdin)) {
@@ -54,7 +59,10 @@ int main(void) {
             tickscope_stamp(channels[at], tickscope_keep_id_text(point));
         else if (sscanf(line, "stamp_text %u %47s", &at, point) == 2 && at < MOST_CHANNELS)
             tickscope_stamp(channels[at], tickscope_id_text(point));
-        else if (sscanf(line, "close %u", &at) == 1 && at < MOST_CHANNELS)
+        else if (sscanf(line, "choose %u %" SCNd64, &at, &n) == 2 && at < MOST_CHANNELS && n != 0) {
+            divisors[at] = n;
+            tickscope_choose(channels[at], is_multiple, &divisors[at]);
+        } else if (sscanf(line, "close %u", &at) == 1 && at < MOST_CHANNELS)
             tickscope_close(channels[at]);
         else if (!strcmp(line, "kill\n"))
             raise(SIGKILL);

@@ -57,6 +57,10 @@ fn take(channels: &mut HashMap<String, Channel>, words: &[&str]) -> Option<()> {
             std::mem::forget(ids); // as in C, where it is the thread's
         }
         ("stamp_text", &[text]) => channels.get(at)?.stamp(id_of(text)),
+        ("choose", &[divisor]) => {
+            let divisor: i64 = divisor.parse().ok()?;
+            channels.get(at)?.choose(move |id, tick| tick != 0 && id % divisor == 0);
+        }
         ("close", &[]) => drop(channels.remove(at)?),
         _ => return None,
     }
