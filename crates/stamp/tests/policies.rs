@@ -402,6 +402,53 @@ fn c_all_records_of_a_block_are_under_the_policy_that_it_names_however_often_it_
     assert_eq!(found.len(), 6, "{found:?}");
 }
 
+/// Settings that no text gives: of a later version, or written by whoever else has the pool.
+fn wrong_settings() -> Vec<(u32, u64)> {
+    let both = |x: u64, y: u64| x << 32 | y;
+    let (every, chosen) = (Policy::Every as u32, Policy::XOfY as u32);
+    let mut wrong = vec![(700, 0), (u32::MAX, u64::MAX), (every, 0), (every, 1 << 63), (every, u64::MAX)];
+    wrong.extend([0, both(1, 0), both(0, 3), both(3, 3), both(4, 3), u64::MAX].map(|parameter| (chosen, parameter)));
+    for spanned in [Policy::Count, Policy::Keep] {
+        wrong.extend([0, 999, 24 * 3_600_000_000_000 + 1, u64::MAX].map(|parameter| (spanned as u32, parameter)));
+    }
+    wrong
+}
+
+fn switch_to_what_is_no_policy(is_c: bool) {
+    let (directory, returned) = scene(&format!("wrong-settings-{is_c}"));
+    let mut command = program(&directory, is_c, &returned, ["stamp", "0"]);
+    under(&mut command, "buffered");
+    let child = Running(command.spawn().unwrap());
+    until(|| returned.word(0) > 100);
+    let pool = &directory.pools()[0];
+    let entry = entry(pool);
+    let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    for (policy, parameter) in wrong_settings() {
+        assert_eq!(Choice::of(policy, parameter), None, "{policy} {parameter}");
+        policy::switch(&entry.policy, &entry.parameters, policy, parameter);
+        let before = load(&entry.refused);
+        until(|| load(&entry.refused) > before + 1);
+        policy::switch(&entry.policy, &entry.parameters, Policy::Buffered as u32, 0);
+        let before = returned.word(0);
+        until(|| returned.word(0) > before + 1); // none is under the other one any more
+    }
+    child.kill();
+    let found = kept(pool);
+    assert!(found.windows(2).all(|two| two[0] < two[1]) && load(&entry.counted) == 0);
+    let made = found.len() as u64 + load(&entry.refused) + load(&entry.dropped);
+    assert!((returned.word(0)..=returned.word(0) + 1).contains(&made), "{made} of {}", returned.word(0));
+}
+
+#[test]
+fn c_a_policy_of_a_later_version_or_a_wrong_parameter_has_stamps_refused_and_counted_and_harms_no_program() {
+    switch_to_what_is_no_policy(true);
+}
+
+#[test]
+fn a_policy_of_a_later_version_or_a_wrong_parameter_has_stamps_refused_and_counted_and_harms_no_program() {
+    switch_to_what_is_no_policy(false);
+}
+
 #[test]
 fn c_what_is_no_policy_turns_points_off_and_is_told_once_with_every_form() {
     let wrong = [
