@@ -64,6 +64,9 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         (&["report", "nodir"], &["nodir"]),
         (&["export", "nodir", "--csv", "x.csv"], &["nodir"]),
         (&["show"], &["none below runs/", "tickscope run"]),
+        (&["policy", GOLDEN, "hot", "every", "0"], &["expected a policy: null", "first-last [MARKER]", "'every 0'"]),
+        (&["policy", GOLDEN, "hot", "1 of 4294967296"], &["expected a policy: null", "'1 of 4294967296'"]),
+        (&["policy", GOLDEN, "hot", "sampled", "3"], &["expected a policy: null", "'sampled 3'"]),
         (&["show", GOLDEN, "--rho", "fast"], &["--rho", "unknown, server-room", "'fast'"]),
         (&["show", GOLDEN, "--rho", "-1"], &["--rho", "unknown, server-room", "'-1'"]),
         (&["show", GOLDEN, "--counts", "--rho", "1"], &["--counts", "--rho", "cannot be used with"]),
@@ -108,6 +111,11 @@ fn e2e_a_run_file_that_is_wrong_is_answered_with_what_it_may_say() {
             "name = \"server\"",
             "name = \"server\"\nprobe_address = \"a b\"",
             &["line ", "probe_address = ", "'a b'", "\"10.0.0.2\""],
+        ),
+        (
+            "[layout]",
+            "[[policy]]\nchannels = \"hot\"\npolicy = \"every 0\"\n[layout]",
+            &["policy of 'hot'", "expected a policy: null", "'every 0'"],
         ),
         ("[[node]]", "[[nod]]", &["nod"]),
     ] {
