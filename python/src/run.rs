@@ -97,8 +97,8 @@ impl Run {
         })
     }
 
-    /// What `tickscope tail --json`, `figures --json` and the page have of slow traces, of jitter and over time; a trace
-    /// is slow from that quantile on, parts per million.
+    /// What `tickscope tail --json`, `figures --json` and the page have of slow traces, of jitter and over time; a
+    /// trace is slow from that quantile on, parts per million.
     fn slow(&self, py: Python<'_>, quantile_ppm: u32, query: Asked) -> Result<String, Refusal> {
         let quantile = Quantile::per_million(quantile_ppm).map_err(|error| Refusal::new(error.to_string()))?;
         let query = Query { tail: Some(quantile), ..parsed(query)? };

@@ -100,7 +100,7 @@ class Run:
     def tail(
         self, slowest: float = 1, rho: Rho = None, slew: Rho = None, sources: Sources = None
     ) -> duckdb.DuckDBPyRelation:
-        """One row a stage of the path: what it adds to the slowest traces, `slowest` percent of all, and how sure that is."""
+        """One row a stage of the path: what it adds to the `slowest` percent of the traces, and how sure that is."""
         found = self._slow(slowest, _query(rho, slew, sources))["tail"]
         whole = {key: found[key] for key in ("sure", "unresolved")}
         rows = pyarrow.Table.from_pylist([stage | whole for stage in found["stages"]], schema=_TAIL)

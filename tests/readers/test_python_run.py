@@ -323,17 +323,19 @@ def test_a_name_that_is_a_pattern_reads_its_own_run_alone(name, tmp_path):
 
 def test_slow_traces_their_causes_and_time_are_those_of_the_command(swinging_run, command):
     run = tickscope.open(swinging_run)
-    told = json.loads(subprocess.run([command, "tail", swinging_run, "--slowest", "5", "--json"], capture_output=True).stdout)
-    rows = run.tail(slowest=5).project("stage, share, share_lo, share_hi, excess_ticks, among_causes, unresolved").fetchall()
-    tail = told["tail"]
-    share = [stage["share"] or {"estimate": None, "interval": [None, None]} for stage in tail["stages"]]
-    assert rows == [
-        (stage["name"], of["estimate"], *of["interval"], stage["excess_ticks"], stage["among_causes"], tail["unresolved"])
-        for stage, of in zip(tail["stages"], share)
-    ]
-    causes = run.causes().aggregate("count(*), bool_or(is_whole), max(caused) <= max(outliers), max(outliers) > 0").fetchall()
-    assert causes == [(4, True, True, True)]
-    windows = run.over_time().aggregate("sum(traces), count(*) > 20, bool_and(p50_ticks <= p99_ticks and p99_ticks <= max_ticks)")
-    assert windows.fetchall() == [(tail["traces"], True, True)]
+    words = [command, "tail", swinging_run, "--slowest", "5", "--json"]
+    tail = json.loads(subprocess.run(words, capture_output=True).stdout)["tail"]
+    columns = "stage, share, share_lo, share_hi, excess_ticks, among_causes, unresolved"
+
+    def row(stage):
+        share = stage["share"] or {"estimate": None, "interval": [None, None]}
+        ends = (share["estimate"], *share["interval"])
+        return (stage["name"], *ends, stage["excess_ticks"], stage["among_causes"], tail["unresolved"])
+
+    assert run.tail(slowest=5).project(columns).fetchall() == [row(stage) for stage in tail["stages"]]
+    figures = "count(*), bool_or(is_whole), max(caused) <= max(outliers), max(outliers) > 0"
+    assert run.causes().aggregate(figures).fetchall() == [(4, True, True, True)]
+    figures = "sum(traces), count(*) > 20, bool_and(p50_ticks <= p99_ticks and p99_ticks <= max_ticks)"
+    assert run.over_time().aggregate(figures).fetchall() == [(tail["traces"], True, True)]
     with pytest.raises(tickscope.TickscopeError, match="above 0 and below 100, found 100"):
         run.tail(slowest=100)
