@@ -31,6 +31,7 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         points: Vec::new(),
         policies: plan.policies.clone(),
         dumps: plan.dumps.iter().map(dump_rule).collect(),
+        limits: plan.limits.rules(),
         layout: plan.layout.clone(),
         assumptions: assumptions(plan, network),
         seconds: Some(plan.run.seconds),

@@ -14,6 +14,7 @@ use tickscope_store::{EncodingChoice, Evidence, LayoutText, PolicyRule, SameBoot
 use tickscope_tick::{Injection, NodeName, Place, RealtimeInjection, RunName, Stairs};
 
 use crate::Error;
+use crate::limits::LimitPlans;
 use crate::logs::Log;
 use crate::process::Forward;
 use crate::readiness::{self, Readiness, Ready};
@@ -46,6 +47,9 @@ pub struct Plan {
     /// Durations within a node that have what `keep` holds stored.
     #[serde(default, rename = "dump")]
     pub(crate) dumps: Vec<DumpPlan>,
+    /// How long stages may take.
+    #[serde(default, rename = "limit")]
+    pub(crate) limits: LimitPlans,
     #[serde(default, rename = "log")]
     pub(crate) logs: Vec<Log>,
     #[serde(default)]

@@ -34,7 +34,7 @@ pub fn layout_of(path: &Path) -> Result<LayoutText, Error> {
         layout: LayoutText,
     }
     let name = path.display();
-    let text = open_regular(path).and_then(text_of).map_err(|e| {
+    let text = read_text(path).map_err(|e| {
         Error::input(format!("cannot read the layout {name}: {e}. docs/run-file.md says what may stand in it"))
     })?;
     let file: File =
@@ -49,7 +49,7 @@ impl Plan {
             ("the run file on standard input".into(), text_of(std::io::stdin()), Path::new("").into())
         } else {
             let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-            (path.display().to_string(), open_regular(path).and_then(text_of), folder)
+            (path.display().to_string(), read_text(path), folder)
         };
         let text = text.map_err(|e| {
             Error::input(format!(
@@ -68,6 +68,7 @@ impl Plan {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut plan: Self = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
         plan.check()?;
+        plan.check_limits(text)?;
         plan.origin.text = Some(text.into());
         Ok(plan)
     }
@@ -132,6 +133,15 @@ impl Plan {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Each limit is of a stage of the layout.
+    fn check_limits(&self, text: &str) -> Result<(), String> {
+        if self.limits.is_empty() {
+            return Ok(());
+        }
+        let layout = self.has_layout().then(|| self.layout.parse(None)).transpose();
+        self.limits.check(text, layout.map_err(|e| format!("[layout] {e}"))?.as_ref())
     }
 
     /// Each pair that has a rho of its own is of two nodes, and stands there once.
@@ -219,6 +229,11 @@ pub(crate) fn open_regular(path: &Path) -> std::io::Result<File> {
         _ => "a device",
     };
     Err(std::io::Error::other(format!("it is {found}")))
+}
+
+/// The text of a file that has no more than a run file may have.
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
+    open_regular(path).and_then(text_of)
 }
 
 fn text_of(file: impl Read) -> std::io::Result<String> {

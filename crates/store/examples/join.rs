@@ -120,6 +120,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         points: Vec::new(),
         policies: Vec::new(),
         dumps: Vec::new(),
+        limits: Vec::new(),
         layout: layout(),
         assumptions: Vec::new(),
         seconds: None,

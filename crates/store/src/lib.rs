@@ -62,8 +62,8 @@ pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
 pub use join::{JoinFinding, Joined, join_run};
 pub use kept_stamps::{kept_stamps, policy_text};
 pub use manifest::{
-    Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, DumpRule, Evidence, Manifest, Node, Point, PolicyRule,
-    ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
+    Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, DumpRule, Evidence, LimitRule, Manifest, Node, Point,
+    PolicyRule, ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
 pub use originals::Collision;
 pub use parcel::Parcel;

@@ -57,6 +57,9 @@ pub struct Manifest {
     /// Durations within a node that have what `keep` holds stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dumps: Vec<DumpRule>,
+    /// How long stages may take.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitRule>,
     /// How an id passes the points.
     #[serde(default)]
     pub layout: LayoutText,
@@ -297,6 +300,25 @@ pub struct DumpRule {
     pub above_ns: u64,
 }
 
+/// How long a stage may take, or must.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LimitRule {
+    /// The name that it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The stage, as the layout names it.
+    pub stage: String,
+    /// No duration may be longer, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_ns: Option<u64>,
+    /// No duration may be shorter, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least_ns: Option<u64>,
+    /// The share of traces that must keep it, parts per billion.
+    #[serde(default = "LimitRule::all")]
+    pub share_ppb: u32,
+}
+
 /// A sentence that the figures stand on, and where it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Assumption {
@@ -327,6 +349,15 @@ pub enum AssumptionKind {
     /// A kind of a later version.
     #[serde(other)]
     Other,
+}
+
+impl LimitRule {
+    /// The share of every trace.
+    pub const ALL_PPB: u32 = 1_000_000_000;
+
+    fn all() -> u32 {
+        Self::ALL_PPB
+    }
 }
 
 impl Node {

@@ -20,6 +20,8 @@ mod text;
 
 use tickscope_tick::Place;
 
+use crate::Error;
+
 pub use text::{LayoutText, nearest, suggestion};
 
 /// Which passages of an id become traces where they part: at the first point that was stamped several times, or where
@@ -152,6 +154,27 @@ impl Layout {
     /// All stages: the edges in their order, end-to-end, the branches in order, the extra ones in order.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
+    }
+
+    /// The index of the stage of that name, or of the first between two points, as `node.point > node.point`.
+    pub fn stage_named(&self, text: &str) -> Result<usize, Error> {
+        let bare = |name: &str| name.split_whitespace().collect::<String>();
+        let place = |point: usize| self.points[point].place.to_string();
+        let ends = |stage: &Stage| format!("{}>{}", place(stage.from), place(stage.to));
+        let named = bare(text);
+        let by_name = self.stages.iter().position(|stage| bare(&stage.name) == named);
+        by_name.or_else(|| self.stages.iter().position(|stage| ends(stage) == named)).ok_or_else(|| {
+            let known: Vec<String> = self.stages.iter().map(|stage| stage.name.clone()).collect();
+            let has = |place: &str| self.points.iter().any(|point| point.place.to_string() == place);
+            let remedy = match (named.split_once('>'), nearest(&named, &known)) {
+                (Some((from, to)), _) if has(from) && has(to) => {
+                    format!("add \"{from} > {to}\" to extra in [layout]: any two points may be a stage")
+                }
+                (_, Some(name)) => format!("did you mean '{name}'?"),
+                _ => "name one of them".into(),
+            };
+            Error::new(format!("a stage of the layout ({})", known.join(", ")), format!("'{text}'"), remedy)
+        })
     }
 
     /// The point with that index, then each point that every way to it passes, the nearest first: on a path those

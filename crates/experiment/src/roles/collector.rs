@@ -394,6 +394,7 @@ fn undeclared(described: Node) -> Manifest {
         points: Vec::new(),
         policies: Vec::new(),
         dumps: Vec::new(),
+        limits: Vec::new(),
         layout: Default::default(),
         assumptions: Vec::new(),
         seconds: None,

@@ -37,6 +37,7 @@ pub fn manifest() -> Manifest {
         ],
         policies: vec![PolicyRule { channels: "*".into(), policy: "buffered".into() }],
         dumps: Vec::new(),
+        limits: Vec::new(),
         layout: LayoutText {
             path: ["client.send", "server.receive", "server.deliver"].map(String::from).to_vec(),
             branches: vec!["client.send > client.sent".into()],
