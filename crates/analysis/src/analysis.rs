@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
+use tickscope_store::{Event, EventKind, KeyedReader, LimitRule, Manifest, Node, Run};
 use tickscope_tick::{Frequency, Label, counted};
 use tickscope_trace::{Apart, Clocks, Layout, Point, Refusal, StageRow, StageTally};
 
@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::evidence::{core_ticks, on_reference, reading_ticks};
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::kept::Kept;
+use crate::limits::{Limit, Limits};
 use crate::passages::PassageSummary;
 use crate::path_columns::PathColumns;
 use crate::query::Query;
@@ -91,6 +92,8 @@ pub struct Analysis {
     pub not_kept: Option<tickscope_store::Error>,
     /// What the policies of the layout's points leave out.
     pub kept: Kept,
+    /// How the traces stand to each limit of the run, or of whoever asks.
+    pub limits: Vec<Limit>,
     /// The span of a stream, where points keep the first stamp and the last.
     pub stream: Option<Stream>,
     /// What was done to make the run ready, where [`ready`](crate::ready) did.
@@ -222,6 +225,7 @@ struct Scanned {
     trips: Option<ReturnTrips>,
     acknowledged: Option<Acknowledgements>,
     curves: Vec<ClockMapCurve>,
+    limits: Option<Limits>,
     not_kept: Option<tickscope_store::Error>,
 }
 
@@ -245,25 +249,28 @@ fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
     let (acknowledged, unread) = Acknowledgements::of(run, &inputs.layout)?;
     inputs.refused.extend(unread);
     let returned = (trips, acknowledged);
+    let frequency = &reference_node(run.manifest())?.counter.frequency;
+    let rules = if values { rules(run, query) } else { &[] };
+    let limits = Limits::of(rules, &inputs.layout, frequency.hertz, frequency.tolerance_ppm);
     let mut sink = (
         gathered,
         (
             (draw.then(|| (Collector::default(), PathColumns::of(&inputs.layout))), returned),
-            writer.as_mut().map(DurationRows::to),
+            (writer.as_mut().map(DurationRows::to), limits),
         ),
     );
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, (trips, acknowledged)), rows)) = sink;
+    let ((counts, values), ((collector, (trips, acknowledged)), (rows, limits))) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
     let values = values.unwrap_or_else(none);
-    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, curves, not_kept })
+    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, curves, limits, not_kept })
 }
 
 fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, acknowledged, curves, not_kept } =
+    let Scanned { inputs, counts, values, collector, trips, acknowledged, curves, limits, not_kept } =
         scanned(run, query, wanted)?;
     let Inputs {
         layout,
@@ -283,7 +290,7 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
     tell(&mut auxiliary_clocks, &clock_of_point, &counts);
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let Counts { tallies, passages, truth, sum_mismatches, complete, .. } = counts;
-    let (kept, stream) = covered(run, &layout, &clocks)?;
+    let (kept, stream, limits) = covered((run, query), &layout, &clocks, limits)?;
     let mut suspicions = suspicions(&layout, &clocks, &tallies);
     suspicions.extend(untold(&layout, &tallies, &passages, &kept.thinned).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Unstamped::default() };
@@ -297,9 +304,8 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
     let unfit = culprits.into_iter().chain(domains::unfit(nodes()));
-    let unsound = unfit.chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings));
     let analysis = Analysis {
-        unsound: unsound.collect(),
+        unsound: unfit.chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings)).collect(),
         counters: nodes().map(Node::domain).collect(),
         one_counter,
         rows,
@@ -326,18 +332,31 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
         rivals,
         not_kept,
         kept,
+        limits,
         stream,
         preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))
 }
 
-/// What the policies of the layout's points leave out, and the span of a stream over it.
-fn covered(run: &Run, layout: &Layout, clocks: &Clocks) -> Result<(Kept, Option<Stream>), Error> {
+/// The limits that are asked for, or else the run's own.
+fn rules<'a>(run: &'a Run, query: &'a Query) -> &'a [LimitRule] {
+    query.limits.as_ref().unwrap_or(&run.manifest().limits)
+}
+
+/// What the policies of the layout's points leave out, the span of a stream over it, and its limits.
+fn covered(
+    (run, query): (&Run, &Query),
+    layout: &Layout,
+    clocks: &Clocks,
+    limits: Option<Limits>,
+) -> Result<(Kept, Option<Stream>, Vec<Limit>), Error> {
     let (channels, events) = (run.channels()?, run.events()?.found);
     let kept = Kept::of_run(run, layout, &channels.found, &events)?;
     let known = Known { channels: &channels, events: &events };
-    Ok((kept, Stream::of(run, layout, clocks, known)?))
+    let stream = Stream::of(run, layout, clocks, known)?;
+    let limits = limits.map(|limits| limits.finish(rules(run, query), layout, &kept, run)).transpose()?;
+    Ok((kept, stream, limits.unwrap_or_default()))
 }
 
 /// The stages' rows, of those that have values, and what is to be drawn of all.

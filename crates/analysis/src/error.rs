@@ -16,6 +16,8 @@ enum Kind {
     Work,
     Input,
     Finding,
+    Violated,
+    Unresolved,
 }
 
 impl Error {
@@ -34,12 +36,22 @@ impl Error {
         Self { kind: Kind::Finding, message: message.to_string() }
     }
 
+    /// A limit is not kept.
+    pub fn violated(message: impl Display) -> Self {
+        Self { kind: Kind::Violated, message: message.to_string() }
+    }
+
+    /// Nobody can tell whether a limit is kept.
+    pub fn unresolved(message: impl Display) -> Self {
+        Self { kind: Kind::Unresolved, message: message.to_string() }
+    }
+
     /// Returns whether the evidence contradicts itself or an assumption, rather than anything having failed.
     pub fn is_finding(&self) -> bool {
         self.kind == Kind::Finding
     }
 
-    /// Exit code of a command that ends with it: 1 work, 2 input, 3 finding.
+    /// Exit code of a command that ends with it: 1 work, 2 input, 3 finding, 4 violated, 5 unresolved.
     pub fn code(&self) -> u8 {
         self.kind as u8 + 1
     }

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tickscope_store::{Event, Manifest, Run, RunState};
+use tickscope_store::{Event, LimitRule, Manifest, Run, RunState};
 use tickscope_tick::{Label, Unit, fraction_down, fraction_up};
 use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Answer, Common, QuantileBounds, Share, Sign, StageRole, StageRow, slowest};
@@ -17,7 +17,8 @@ use crate::cost::CostJson;
 use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
 use crate::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, PairSummary, SourceSummary, Stream,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, Limit, LimitBreaker, PairSummary,
+    SourceSummary, Span, Stream, Undecided,
 };
 
 /// Version of the keys and of what they mean.
@@ -56,6 +57,7 @@ pub struct RunJson<'a> {
     cost: Option<CostJson<'a>>,
     policies: &'a [KeptPolicy],
     policy_notes: Vec<&'a str>,
+    limits: Vec<LimitJson<'a>>,
     stream: Option<&'a Stream>,
     faults: Vec<FaultJson>,
     findings: Vec<String>,
@@ -159,6 +161,46 @@ struct ShareJson<'a> {
     ratio: Option<f64>,
     lo_ratio: Option<f64>,
     hi_ratio: Option<f64>,
+}
+
+/// A limit of a stage, and how the traces stand to it.
+#[derive(Debug, Serialize)]
+struct LimitJson<'a> {
+    name: Option<&'a str>,
+    stage: &'a str,
+    at_most_ns: Option<u64>,
+    at_least_ns: Option<u64>,
+    /// At the slowest rate that the reference may have, and at the fastest.
+    at_most_ticks: Option<[Option<i64>; 2]>,
+    at_least_ticks: Option<[Option<i64>; 2]>,
+    share: f64,
+    verdict: &'static str,
+    /// Why it is not resolved.
+    reason: Option<&'static str>,
+    traces: u64,
+    kept: u64,
+    broken: u64,
+    straddling: u64,
+    unknown: u64,
+    missing: u64,
+    left_out: u64,
+    thinned: &'a [String],
+    widest_half_width_ticks: u64,
+    widest_half_width_ns: f64,
+    /// The half-width that would resolve it; the nanoseconds are rounded down.
+    resolving_half_width_ticks: Option<u64>,
+    resolving_half_width_lo_ns: Option<f64>,
+    worst: Vec<LimitBreakerJson<'a>>,
+}
+
+/// A trace that breaks a limit.
+#[derive(Debug, Serialize)]
+struct LimitBreakerJson<'a> {
+    kind: i32,
+    id: i64,
+    original: Option<&'a str>,
+    occurrence: i32,
+    duration: QuantileJson,
 }
 
 #[derive(Debug, Serialize)]
@@ -369,6 +411,7 @@ impl<'a> RunJson<'a> {
             cost: manifest.cost.as_ref().map(CostJson::of),
             policies: &analysis.kept.policies,
             policy_notes: analysis.kept.notes().map(String::as_str).collect(),
+            limits: analysis.limits.iter().map(|limit| LimitJson::of(limit, analysis, events)).collect(),
             stream: analysis.stream.as_ref(),
             faults: analysis.refused.iter().map(FaultJson::of).collect(),
             findings: analysis.every_finding(events),
@@ -465,6 +508,51 @@ impl<'a> ShareJson<'a> {
             lo_ratio: ratios.map(|[_, lo, _]| fraction_down(lo, MILLION)),
             hi_ratio: ratios.map(|[.., hi]| fraction_up(hi, MILLION)),
         })
+    }
+}
+
+impl<'a> LimitJson<'a> {
+    fn of(limit: &'a Limit, analysis: &Analysis, events: &[Event]) -> Self {
+        let unit = Unit::nanoseconds(analysis.frequency.hertz, DECIMALS);
+        let ticks = |ends: Option<[i128; 2]>| ends.map(|ends| ends.map(|ticks| i64::try_from(ticks).ok()));
+        let verdict = analysis.verdict(limit, events);
+        Self {
+            name: limit.rule.name.as_deref(),
+            stage: limit.stage.as_ref().unwrap_or(&limit.rule.stage),
+            at_most_ns: limit.rule.at_most_ns,
+            at_least_ns: limit.rule.at_least_ns,
+            at_most_ticks: ticks(limit.ticks.most),
+            at_least_ticks: ticks(limit.ticks.least),
+            share: f64::from(limit.rule.share_ppb) / f64::from(LimitRule::ALL_PPB),
+            verdict: verdict.name(),
+            reason: verdict.unresolved().map(Undecided::name),
+            traces: limit.measured(),
+            kept: limit.kept,
+            broken: limit.broken,
+            straddling: limit.straddling,
+            unknown: limit.unknown,
+            missing: limit.missing,
+            left_out: limit.left_out,
+            thinned: &limit.thinned,
+            widest_half_width_ticks: limit.widest_ticks,
+            widest_half_width_ns: unit.float_up(limit.widest_ticks),
+            resolving_half_width_ticks: limit.resolving_ticks,
+            resolving_half_width_lo_ns: limit.resolving_ticks.map(|ticks| unit.float_down(ticks)),
+            worst: limit.worst.iter().map(|trace| LimitBreakerJson::of(trace, unit)).collect(),
+        }
+    }
+}
+
+impl<'a> LimitBreakerJson<'a> {
+    fn of(trace: &'a LimitBreaker, unit: Unit) -> Self {
+        let Span { estimate, lo, hi } = trace.span;
+        Self {
+            kind: trace.kind,
+            id: trace.id,
+            original: trace.original.as_deref(),
+            occurrence: trace.occurrence,
+            duration: QuantileJson::of(QuantileBounds { estimate, lo, hi }, unit),
+        }
     }
 }
 

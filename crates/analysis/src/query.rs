@@ -1,6 +1,7 @@
 //! Overrides for a query of a run: rho, slew bound, sources of evidence.
 
 use tickscope_bracket::Rho;
+use tickscope_store::LimitRule;
 use tickscope_tick::Source;
 use tickscope_trace::Quantile;
 
@@ -17,6 +18,8 @@ pub struct Query {
     pub quantiles: Vec<Quantile>,
     /// A trace is slow from this quantile of the whole on, in [`crate::Tail`]. `None`: the 99th percentile.
     pub tail: Option<Quantile>,
+    /// Take the place of the run's limits.
+    pub limits: Option<Vec<LimitRule>>,
 }
 
 impl Query {

@@ -172,8 +172,8 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     let exact = parts.filter(|parts| parts.round() / f64::from(all()) == share.unwrap_or_default());
     exact.map(|parts| parts.round() as u32).filter(|&parts| parts > 0).ok_or_else(|| {
         D::Error::custom(format!(
-            "expected a share of the traces above 0 and up to 1, with at most nine decimals, found {value}. Write 0.999 \
-             for 99.9 %"
+            "expected a share of the traces above 0 and up to 1, with at most nine decimals, found {value}. Write \
+             0.999 for 99.9 %"
         ))
     })
 }

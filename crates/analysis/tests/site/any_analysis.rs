@@ -4,12 +4,12 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy,
-    NodeRivals, PairSummary, PassageSummary, Preparation, RivalMethod, RivalWidth, RoundTrips, SourceSummary, Stream,
-    StreamEnd,
+    Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy, Limit,
+    LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation, RivalMethod, RivalWidth,
+    RoundTrips, SourceSummary, Span, Stream, StreamEnd,
 };
 use tickscope_bracket::Rho;
-use tickscope_store::RunState;
+use tickscope_store::{LimitRule, RunState};
 use tickscope_tick::Frequency;
 use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Common, QuantileBounds, Share, StageRole, StageRow, Sums};
@@ -202,6 +202,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         unrelated: vec![],
         alone: vec![],
         kept: Kept::default(),
+        limits: vec![],
         stream: None,
         preparation: Default::default(),
     }
@@ -251,6 +252,39 @@ fn stream() -> Stream {
     }
 }
 
+fn limit() -> Limit {
+    let breaker = LimitBreaker {
+        kind: 1,
+        id: 17,
+        original: Some("an order".into()),
+        occurrence: 1,
+        span: Span { estimate: 6, lo: 5, hi: 7 },
+        beyond_ticks: 2,
+    };
+    let rule = LimitRule {
+        name: Some("a limit".into()),
+        stage: "a.x > b.y".into(),
+        at_most_ns: Some(1),
+        at_least_ns: Some(1),
+        share_ppb: 999_000_000,
+    };
+    Limit {
+        rule,
+        stage: Some("a.x>b.y".into()),
+        ticks: LimitTicks { most: Some([2, 3]), least: Some([2, 3]) },
+        kept: 5000,
+        broken: 1,
+        straddling: 6,
+        unknown: 1,
+        missing: 2,
+        left_out: 3,
+        worst: vec![breaker],
+        thinned: vec!["a.x (every 100)".into()],
+        widest_ticks: 10,
+        resolving_ticks: Some(5),
+    }
+}
+
 /// An analysis that has every part but the truth.
 pub fn with_everything() -> Analysis {
     let mut all = analysis(HERTZ, HERTZ, row(([[1; 3]; 5], [1; 6])), [1; 6]);
@@ -258,7 +292,7 @@ pub fn with_everything() -> Analysis {
     clock.breaks = vec![BreakSummary { span: (1, 2), declared: true, jump_ns: Some((3, 4)) }];
     clock.unused = vec![("reason", 1)];
     all.clock_maps[0].sources[0].unused = vec![("reason", 1)];
-    (all.kept, all.stream) = (kept(), Some(stream()));
+    (all.kept, all.stream, all.limits) = (kept(), Some(stream()), vec![limit()]);
     all.unplaced = vec![("a.x>b.y".into(), "reason", 1)];
     let edge = InferredEdge { from: "a.x".into(), to: "b.y".into(), common: 1, agree: 1 };
     let inferred = Inferred { ids: 1, edges: vec![edge.clone()], wandering: vec![edge], alone: vec!["c.z".into()] };
