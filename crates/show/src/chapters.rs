@@ -1,11 +1,12 @@
 //! The chapters that are words and tables: assumptions, clocks, what was lost, what happened, which machines.
 
-use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, cost};
+use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, LimitVerdict, cost};
 use tickscope_store::{Channel, ChannelState, Event, Node, RunState};
 
 use crate::Report;
 use crate::document::{Block, Tone, Words};
 use crate::headline::{self, arrow};
+use crate::limits;
 use crate::preparation;
 use crate::quantity::{Unit, count, counted, utc};
 use crate::rivals;
@@ -215,6 +216,20 @@ pub(crate) fn prepared(report: &Report<'_>) -> Vec<Block> {
     });
     let covered = summary::covered(report.analysis).into_iter().map(|line| Block::paragraph(micro(&cut(&line))));
     notes.chain(covered).chain(folded).collect()
+}
+
+/// Whether each limit of a stage holds; nothing where there are none.
+pub(crate) fn limits(report: &Report<'_>) -> Vec<Block> {
+    let lines = limits::lines(report.analysis, report.events, report.unit().0).into_iter().map(|line| {
+        let tone = match line.verdict {
+            LimitVerdict::Holds => Tone::Strong,
+            LimitVerdict::Violated => Tone::Bad,
+            LimitVerdict::NotResolved(_) => Tone::Open,
+        };
+        Words::default().set(tone, line.head).say(format!(": {}", micro(&cut(&line.rest))))
+    });
+    let lines = list(lines);
+    if lines.is_empty() { lines } else { [vec![Block::heading("Limits")], lines].concat() }
 }
 
 /// How sure the figures are, and what is missing, by stage and by channel.

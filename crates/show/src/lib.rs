@@ -21,6 +21,7 @@ mod counts;
 pub mod document;
 mod few_traces;
 mod headline;
+mod limits;
 mod page;
 mod path_bar;
 mod pdf;

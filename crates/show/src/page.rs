@@ -120,6 +120,7 @@ fn fill(
         assumptions = html(&chapters::assumptions(report)),
         unit = unit.name(),
         stages = html(&[stages::table(report)]),
+        limits = html(&chapters::limits(report)),
         prepared = html(&chapters::prepared(report)),
         meanings = html(&[Block::terms(&stages::MEANINGS)]),
         measured = count(figures.traces.measured),

@@ -4,12 +4,13 @@
 //! rounded away from what it bounds; a column that does not fit is left out whole, in a fixed order, and is named; text
 //! of the run moves no cursor. Deliberately absent: figures that `--json` has not.
 
-use tickscope_analysis::{Analysis, assumptions, cost};
+use tickscope_analysis::{Analysis, LimitVerdict, assumptions, cost};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::{Decimal, Unit, printable};
 use tickscope_trace::{Common, Quantile, QuantileBounds, StageRole, StageRow};
 
 use crate::few_traces;
+use crate::limits::{self, LimitLine};
 use crate::preparation;
 use crate::remarks::remarks;
 use crate::summary;
@@ -97,6 +98,7 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     let mut lines = summary::findings(shown, terminal);
     lines.extend(table(&analysis.rows, &analysis.relative_1ms_ticks, unit, view));
     lines.push(String::new());
+    lines.extend(limits(shown, unit, terminal));
     let below = if view.wide {
         let cost = run.manifest().cost.iter().flat_map(cost::lines);
         remarks(analysis, unit).into_iter().chain(summary::covered(analysis)).chain(cost).collect()
@@ -109,6 +111,20 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     lines.extend(summary::events(shown, view));
     lines.extend(all_assumptions(shown, view));
     lines.join("\n") + "\n"
+}
+
+/// The limits of stages, a line each.
+fn limits(Shown { analysis, events, .. }: &Shown<'_>, unit: Unit, terminal: Terminal) -> Vec<String> {
+    let line = |line: LimitLine| {
+        let text = paragraph(&format!("{}: {}", line.head, line.rest), terminal.width());
+        let ink = match line.verdict {
+            LimitVerdict::Holds => return text,
+            LimitVerdict::Violated => Ink::Red,
+            LimitVerdict::NotResolved(_) => Ink::Yellow,
+        };
+        text.lines().map(|line| terminal.inked(ink, line)).collect::<Vec<_>>().join("\n")
+    };
+    limits::lines(analysis, events, unit).into_iter().map(line).collect()
 }
 
 fn all_assumptions(shown: &Shown<'_>, view: &View) -> Vec<String> {
