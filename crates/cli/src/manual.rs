@@ -73,6 +73,12 @@ The input is wrong: an option, the run file, a name. Nothing was measured.
 .TP
 3
 A finding: the evidence contradicts itself or an assumption, or this host cannot give sound bounds.
+.TP
+4
+A limit of the run file, or of --limits, is violated.
+.TP
+5
+A limit is not resolved: the bounds leave open whether it holds.
 .SH ENVIRONMENT
 Programs that stamp read TICKSCOPE_DIR (the stamp directory, on tmpfs; unset: every point is off), TICKSCOPE_NODE,
 TICKSCOPE_POLICY, TICKSCOPE_POOL_BYTES, TICKSCOPE_BLOCK_BYTES and TICKSCOPE_WHEN_FULL (drop, or wait);

@@ -224,6 +224,9 @@ pub struct ShowOptions {
     pub run: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
+    /// Check the [[limit]]s of this TOML file, also a whole run file, instead of the run's own
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "counts"])]
+    pub limits: Option<PathBuf>,
     /// Every column (mean, common, own, relative), and everything that is known of the clocks
     #[arg(long)]
     pub wide: bool,
@@ -424,6 +427,9 @@ pub struct ReportOptions {
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
+    /// Check the [[limit]]s of this TOML file, also a whole run file, instead of the run's own
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
     /// Print what the page says and draws as JSON, and write no page
     #[arg(long, conflicts_with = "out")]
     pub json: bool,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tickscope_analysis::{Analysis, Query, analyse_with_figures, counted_points};
+use tickscope_experiment::LimitFile;
 use tickscope_show::{Report, counts_document};
 use tickscope_store::{Run, write_whole};
 
@@ -20,6 +21,7 @@ const STDOUT: &str = "-";
 /// finding, which ends with exit code 3: it shows what is wrong.
 pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     let query = query(&options.query)?;
+    let limits = options.limits.as_deref().map(LimitFile::read).transpose()?;
     if let Some(out) = options.out.as_deref().filter(|out| *out != Path::new(STDOUT)) {
         expect_folder(out, "--out")?;
     }
@@ -32,10 +34,11 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
         write_whole(&place, html.as_bytes())?;
         line(format_args!("report: {}", place.display()))
     };
-    if !options.json && only_counted(&run, &options.query)? {
+    if !options.json && limits.is_none() && only_counted(&run, &options.query)? {
         return counts_page(&run, |html| put(html));
     }
     let opened = Opened::of(run, layout(&options.query)?)?;
+    let query = opened.under(query, limits.as_ref())?;
     made(&opened, &query, |report| match options.json {
         true => print_json(&report.json()),
         false => put(&report.html().map_err(Failure::work)?),
@@ -86,5 +89,6 @@ fn made(
         counted: &counted.points,
     };
     use_it(&report)?;
-    Ok(faults.verdict(analysis.standing(&events.found)))
+    let standing = analysis.standing(&events.found).and_then(|()| analysis.expect_limits(&events.found));
+    Ok(faults.verdict(standing))
 }

@@ -6,7 +6,7 @@ use tickscope_analysis::{
     Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, analyse_counts, ready, unused_rules,
 };
 use tickscope_bracket::Rho;
-use tickscope_experiment::layout_of;
+use tickscope_experiment::{LimitFile, layout_of};
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_store::{LayoutText, Run};
 use tickscope_tick::Source;
@@ -25,12 +25,14 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     }
     let quantiles = options.quantiles.clone().unwrap_or_default();
     let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };
+    let limits = options.limits.as_deref().map(LimitFile::read).transpose()?;
     let run = chosen_run::open(options.run.as_deref())?;
-    if options.by.is_none() && only_counted(&run, &options.query)? {
+    if options.by.is_none() && limits.is_none() && only_counted(&run, &options.query)? {
         run.unfinished()?.iter().for_each(note);
         return counts::instead(&run, options.json);
     }
     let opened = Opened::of(run, layout(&options.query)?)?;
+    let query = opened.under(query, limits.as_ref())?;
     let view = View {
         terminal: output::terminal(options.color),
         scale: options.unit.map(Into::into),
@@ -64,6 +66,12 @@ impl Opened {
         let ready =
             ready(run, layout).inspect_err(|_| unused.iter().for_each(|why| note(format!("warning: {why}"))))?;
         Ok(Self { ready, faults })
+    }
+
+    /// The query with the limits of a file, where one was named, instead of the run's own.
+    pub fn under(&self, query: Query, limits: Option<&LimitFile>) -> Result<Query, Failure> {
+        let layout = self.ready.run.layout()?;
+        Ok(Query { limits: limits.map(|file| file.rules(&layout)).transpose()?, ..query })
     }
 }
 
@@ -127,7 +135,7 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
             output::print(text(&shown, view).as_bytes())?;
         }
     }
-    faults.verdict(analysis.standing(&events.found))
+    faults.verdict(analysis.standing(&events.found).and_then(|()| analysis.expect_limits(&events.found)))
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has; `found`: clock maps by those that were
