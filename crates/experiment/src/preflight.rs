@@ -12,7 +12,7 @@ use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_store::{Run, SameBoot};
-use tickscope_tick::{NodeName, printable, quoted};
+use tickscope_tick::{NodeName, counted, printable, quoted};
 
 use crate::Error;
 use crate::environment::{POOL_BYTES, expect_settings, own};
@@ -104,10 +104,10 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
     }
     let folder = plan.origin.folder.display().to_string();
     let [folder, place] = [&folder, &run].map(|place| printable(place));
-    let layout = if plan.has_layout() {
-        "as [layout] says"
-    } else {
-        "none is declared, points are ordered when the run is shown"
+    let layout = match (plan.has_layout(), plan.limits.rules().len()) {
+        (false, _) => "none is declared, points are ordered when the run is shown".into(),
+        (true, 0) => "as [layout] says".into(),
+        (true, limits) => format!("as [layout] says, with {} of its stages", counted(limits, "limit")),
     };
     let probes = match probed(plan).count() {
         0 if !plan.evidence.probes => "none: evidence.probes is off".to_owned(),
