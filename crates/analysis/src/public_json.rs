@@ -141,7 +141,7 @@ struct JoinedNowJson {
 }
 
 #[derive(Debug, Serialize)]
-struct QuantileJson {
+pub(crate) struct QuantileJson {
     ticks: i64,
     lo_ticks: i64,
     hi_ticks: i64,
@@ -486,7 +486,7 @@ impl<'a> StageJson<'a> {
 }
 
 impl QuantileJson {
-    fn of(QuantileBounds { estimate, lo, hi }: QuantileBounds, unit: Unit) -> Self {
+    pub(crate) fn of(QuantileBounds { estimate, lo, hi }: QuantileBounds, unit: Unit) -> Self {
         let (ns, lo_ns, hi_ns) = (unit.float_near(estimate), unit.float_down(lo), unit.float_up(hi));
         Self { ticks: estimate, lo_ticks: lo, hi_ticks: hi, ns, lo_ns, hi_ns }
     }

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tickscope_analysis::{FaultJson, Jitter, analyse_with_figures};
+use tickscope_analysis::{FaultJson, Jitter, Total, Totals, TotalsJson, analyse_with_figures, totals};
 use tickscope_show::XLap;
 use tickscope_store::write_whole;
+use tickscope_tick::{Unit, counted};
+use tickscope_trace::QuantileBounds;
 
 use crate::failure::Failure;
 use crate::options::FiguresOptions;
@@ -20,6 +22,7 @@ struct Report<'a> {
     files: &'a [PathBuf],
     missing: &'a [String],
     jitter: &'a Jitter,
+    totals: Option<TotalsJson<'a>>,
     hertz: u64,
     faults: Vec<FaultJson>,
     findings: Vec<String>,
@@ -54,12 +57,35 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
             line(format_args!("{}.svg, .pdf: {}", place.display(), figure.title))?;
         }
     }
+    let totals = totals(run, &query)?;
     if options.json {
         let findings = analysis.every_finding(&events);
         let (files, missing, faults) = (&files[..], &missing[..], faults.json());
-        print_json(&Report { version: 1, files, missing, jitter: &drawn.jitter, hertz, faults, findings })?;
+        let totals = totals.as_ref().map(|totals| totals.json(hertz));
+        print_json(&Report { version: 1, files, missing, jitter: &drawn.jitter, totals, hertz, faults, findings })?;
     } else {
+        totals.iter().flat_map(|totals| total_lines(totals, hertz)).try_for_each(line)?;
         missing.iter().for_each(note);
     }
     faults.verdict(analysis.standing(&events))
+}
+
+/// X-Lap's totals and ours, a line each.
+fn total_lines(totals: &Totals, hertz: u64) -> Vec<String> {
+    let longest = totals.all.iter().filter_map(|total| Some(total.p99?.estimate)).max();
+    let unit = Unit::for_durations_up_to(hertz, longest.unwrap_or(0));
+    let figure = |bounds: Option<QuantileBounds>| {
+        bounds.map_or("not known".into(), |QuantileBounds { estimate, lo, hi }| {
+            format!("{} [{}, {}]", unit.near(estimate), unit.down(lo), unit.up(hi))
+        })
+    };
+    let line = |Total { name, of, p50, p99, .. }: &Total| {
+        format!("{name} ({of}): p50 {} {}, p99 {}", figure(*p50), unit.name(), figure(*p99))
+    };
+    let left_out = match totals.left_out {
+        0 => String::new(),
+        some => format!("; {some} more lack a point"),
+    };
+    let head = format!("X-Lap's totals of {}{left_out}", counted(totals.traces, "trace"));
+    std::iter::once(head).chain(totals.all.iter().map(line)).collect()
 }
