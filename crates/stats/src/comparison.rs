@@ -155,6 +155,16 @@ impl<'a> Comparison<'a> {
     }
 }
 
+impl Confidence {
+    /// Returns whether so many runs of both kinds can have an interval of this confidence, however far apart they lie:
+    /// of all ways to deal them to the two kinds one has to be rare enough.
+    pub fn is_met_by_runs(self, base: usize, other: usize) -> bool {
+        let fewer = base.min(other);
+        let ways: f64 = (0..fewer).map(|k| (base + other - k) as f64 / (k + 1) as f64).product();
+        fewer > 0 && ways.recip() <= self.tail()
+    }
+}
+
 /// Differences, other less base: they grow along the other runs, and down the base runs.
 impl Pairs for Comparison<'_> {
     type Value = i64;

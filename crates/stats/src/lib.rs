@@ -35,7 +35,9 @@ mod outlier;
 mod pairs;
 mod quantile;
 mod sample;
+mod series;
 mod step;
+mod student;
 mod tail;
 
 pub use autocorrelation::autocorrelation;
@@ -48,3 +50,4 @@ pub use moments::{LMoments, Moments};
 pub use outlier::{Abstention, Basis, Removal, Rule, Threshold, Why};
 pub use quantile::Quantile;
 pub use sample::{LIMIT_TICKS, Sample};
+pub use series::{BLOCKS, FEWEST_BLOCKS, FEWEST_OF_A_BLOCK, SeriesRanks};
