@@ -36,7 +36,7 @@ impl Error {
         Self { kind: Kind::Finding, message: message.to_string() }
     }
 
-    /// A limit is not kept.
+    /// A limit is not kept, or the figures are what whoever asked said is to end the command so.
     pub fn violated(message: impl Display) -> Self {
         Self { kind: Kind::Violated, message: message.to_string() }
     }
@@ -44,6 +44,11 @@ impl Error {
     /// Nobody can tell whether a limit is kept.
     pub fn unresolved(message: impl Display) -> Self {
         Self { kind: Kind::Unresolved, message: message.to_string() }
+    }
+
+    /// The same, said of one of several runs.
+    pub fn of_run(self, run: impl Display) -> Self {
+        Self { message: format!("{run}: {}", self.message), ..self }
     }
 
     /// Returns whether the evidence contradicts itself or an assumption, rather than anything having failed.

@@ -14,6 +14,7 @@ mod assumptions;
 mod auxiliary_clocks;
 mod clock_maps;
 mod closure;
+mod compare;
 pub mod cost;
 mod count_only;
 mod counted_points;
@@ -63,6 +64,10 @@ pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendPr
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};
 pub use closure::PairSummary;
+pub use compare::{
+    ChangeTolerance, ChangeVerdict, Level, Limit, MostChanged, QuantileChange, RunComparison, Shift, StageChange,
+    compare,
+};
 pub use count_only::{only_counted, some_count, switches_to_count};
 pub use counted_points::{CountedPeriod, CountedPoint, CountedPoints, CountedRate, counted_points};
 pub use counters::shares_counter;

@@ -658,7 +658,7 @@ fn unused<'a>(unused: &'a [(&'static str, u64)]) -> Vec<UnusedJson<'a>> {
     unused.iter().map(|&(reason, count)| UnusedJson { reason, count }).collect()
 }
 
-fn role(role: StageRole) -> &'static str {
+pub(crate) fn role(role: StageRole) -> &'static str {
     match role {
         StageRole::Path => "path",
         StageRole::EndToEnd => "end-to-end",

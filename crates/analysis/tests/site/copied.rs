@@ -14,11 +14,24 @@ pub struct Copied(pub PathBuf);
 
 impl Copied {
     pub fn new(files: usize) -> Self {
+        let copied = Self::of_golden();
+        copied.cut_traces(files);
+        copied
+    }
+
+    /// The same as another run.
+    pub fn numbered(files: usize, number: u64) -> Self {
+        let copied = Self::of_golden();
+        copied.retell(|manifest| manifest.run = number);
+        copied.cut_traces(files);
+        copied
+    }
+
+    fn of_golden() -> Self {
         static COPIES: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tickscope-analysis-{}-{}", std::process::id(), COPIES.fetch_add(1, Relaxed));
+        let name = format!("tickscope-copied-{}-{}", std::process::id(), COPIES.fetch_add(1, Relaxed));
         let copied = Self(std::env::temp_dir().join(name));
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/golden/v1"), &copied.0);
-        copied.cut_traces(files);
         copied
     }
 
