@@ -17,6 +17,7 @@
 mod any_analysis;
 mod chapters;
 pub mod clock_page;
+mod comparison;
 mod counts;
 pub mod document;
 mod few_traces;
@@ -46,6 +47,7 @@ use tickscope_analysis::{Analysis, CountedPoint, RunJson};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 
+pub use comparison::comparison_text;
 pub use counts::counts_document;
 use document::Words;
 use quantity::Unit;

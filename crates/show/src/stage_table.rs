@@ -81,7 +81,7 @@ impl View {
         }
     }
 
-    fn scaled(&self, hertz: u64, longest: i64) -> Unit {
+    pub(crate) fn scaled(&self, hertz: u64, longest: i64) -> Unit {
         match self.scale {
             None => Unit::for_durations_up_to(hertz, longest),
             Some(Scale::Nanoseconds) => Unit::nanoseconds(hertz, 1),
@@ -362,7 +362,7 @@ fn at_most(ticks: u64, unit: Unit) -> String {
 }
 
 /// One figure, the wider one, unless the other side is narrower by a third or more: then one for each.
-fn within([below, above]: [Decimal; 2]) -> String {
+pub(crate) fn within([below, above]: [Decimal; 2]) -> String {
     let (narrow, wide) = (below.min(above), below.max(above));
     let alike = 2 * wide.digits() <= 3 * narrow.digits() + 4;
     match alike {
