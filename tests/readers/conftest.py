@@ -115,6 +115,15 @@ def swinging_run(begin_run_in, tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="session")
+def steady_run(begin_run_in, tmp_path_factory):
+    """A second of the same program, with clocks that are declared to be steadier; not to be changed."""
+    process, run = begin_run_in(tmp_path_factory.mktemp("steady"), 1, 1000, rho="lab")
+    _, err = process.communicate()
+    assert process.returncode == 0, err.decode()
+    return run
+
+
 @pytest.fixture
 def swinging_copy(swinging_run, tmp_path):
     """The same, to be changed."""

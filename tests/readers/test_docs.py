@@ -42,11 +42,12 @@ def lacking(shown, found, place):
             yield from lacking(shown[0], found[0], f"{place}[0]")
 
 
-@pytest.mark.parametrize("command", ["show", "report", "tail", "figures", "export", "check", "doctor", "collect"])
-def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, tmp_path):
+@pytest.mark.parametrize("command", ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect"])
+def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, steady_run, tmp_path):
     example = re.search(rf"^```json {command}\n(.*?)^```", PAGE, re.M | re.S)[1]
     words = {
         "show": ["show", swinging_run], "report": ["report", swinging_run], "check": ["check", swinging_run],
+        "compare": ["compare", swinging_run, steady_run],
         "export": ["export", swinging_run, "--csv", tmp_path / "run.csv"], "doctor": ["doctor"],
         "figures": ["figures", swinging_run, "--out", tmp_path / "figures"], "tail": ["tail", swinging_run],
         "collect": ["collect", tmp_path, "--run", tmp_path / "run"],

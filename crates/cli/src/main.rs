@@ -7,6 +7,7 @@ mod check;
 mod chosen_run;
 mod clock;
 mod collection;
+mod compare;
 mod counts;
 mod doctor;
 mod export;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Report(options) => report::report(options),
         Command::Figures(options) => figures::figures(options),
         Command::Tail(options) => tail::tail(options),
+        Command::Compare(options) => compare::compare(options),
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),

@@ -75,7 +75,7 @@ The input is wrong: an option, the run file, a name. Nothing was measured.
 A finding: the evidence contradicts itself or an assumption, or this host cannot give sound bounds.
 .TP
 4
-A limit of the run file, or of --limits, is violated.
+A limit of the run file, or of --limits, is violated; or compare found what its --fail-on names.
 .TP
 5
 A limit is not resolved: the bounds leave open whether it holds.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use tickscope_analysis::GroupedBy;
+use tickscope_analysis::{ChangeTolerance, GroupedBy};
 use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
@@ -24,7 +24,8 @@ use crate::failure::Failure;
 ///
 /// Start with `tickscope doctor`, then `tickscope run -- COMMAND`, or `tickscope init` and `tickscope run FILE.toml`.
 ///
-/// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption.
+/// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption; 4
+/// what compare --fail-on names.
 #[derive(Debug, Parser)]
 #[command(name = "tickscope", version)]
 pub struct Options {
@@ -62,6 +63,8 @@ pub enum Command {
     Figures(FiguresOptions),
     /// Say which stages make the slowest traces slow, and how sure that is
     Tail(TailOptions),
+    /// Say which stage changed from a run to another, or from some to others, by how much and how surely
+    Compare(CompareOptions),
     /// Write every duration of every trace in another program's format
     Export(ExportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
@@ -479,6 +482,67 @@ impl FromStr for Slowest {
         let share = QuantileList::from_str(text).ok().filter(|list| list.0.len() == 1).ok_or_else(wrong)?.shares()[0];
         let rest = 1_000_000_u32.checked_sub(share.share()).filter(|rest| (1..1_000_000).contains(rest));
         rest.and_then(|rest| Quantile::per_million(rest).ok()).map(Self).ok_or_else(wrong)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct CompareOptions {
+    /// The run before and the run after
+    #[arg(value_names = ["BEFORE", "AFTER"], num_args = 2, value_hint = ValueHint::DirPath)]
+    #[arg(required_unless_present = "before")]
+    pub runs: Vec<PathBuf>,
+    /// Several runs before, instead: what differs from run to run is in the intervals then
+    #[arg(long, value_name = "RUN", num_args = 1.., value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with = "runs", requires = "after")]
+    pub before: Vec<PathBuf>,
+    /// Several runs after; measure them in turn with those before
+    #[arg(long, value_name = "RUN", num_args = 1.., value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with = "runs", requires = "before")]
+    pub after: Vec<PathBuf>,
+    #[command(flatten)]
+    pub query: QueryOptions,
+    /// Other quantiles than 50 and 99, in percent with at most four decimals; each widens all intervals a little
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
+    pub quantiles: Option<QuantileList>,
+    /// A change within this is none: such as 2%, of the figure before, or 500ns, 2us, 1.5ms
+    #[arg(long, value_name = "AMOUNT", value_parser = tolerance, value_hint = ValueHint::Other)]
+    pub tolerance: Option<ChangeTolerance>,
+    /// End with exit code 4 if a figure is that
+    #[arg(long, value_name = "VERDICT", value_delimiter = ',')]
+    pub fail_on: Vec<FailOn>,
+    /// Unit of durations [default: the one that fits]
+    #[arg(long)]
+    pub unit: Option<UnitName>,
+    /// Colours
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A verdict that is to end `compare` with exit code 4.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum FailOn {
+    /// It takes longer, for sure
+    Slower,
+    /// It takes another time, for sure
+    Changed,
+    /// It is not known whether it changed
+    Unresolved,
+}
+
+fn tolerance(text: &str) -> Result<ChangeTolerance, String> {
+    let units = [("%", 10_000.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)];
+    let wrong = || format!("expected an amount such as 2%, 500ns, 2us or 1.5ms, found '{text}'. Correct it");
+    let (number, unit, scale) =
+        units.into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, unit, scale))).ok_or_else(wrong)?;
+    let number = number.trim().parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number)).ok_or_else(wrong)?;
+    let scaled = (number * scale).round();
+    match unit {
+        "%" if scaled > 1e6 => Err(wrong()),
+        "%" => Ok(ChangeTolerance::PerMillion(scaled as u32)),
+        _ => Ok(ChangeTolerance::Picoseconds(scaled as u64)),
     }
 }
 

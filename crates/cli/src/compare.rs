@@ -1,0 +1,141 @@
+//! `tickscope compare`: which stage changed from some runs to others.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tickscope_analysis::{
+    ChangeVerdict, FaultJson, QuantileChange, Query, ReadyRun, RunComparison, analyse_counts, compare as compared,
+};
+use tickscope_show::comparison_text;
+use tickscope_show::stage_table::View;
+use tickscope_store::Run;
+
+use crate::chosen_run;
+use crate::failure::Failure;
+use crate::options::{CompareOptions, FailOn};
+use crate::output::{self, note, print_json};
+use crate::show::{Opened, expect_sources, layout, query};
+
+/// What was compared. Within a version keys are added, never removed or renamed.
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    before: Vec<String>,
+    after: Vec<String>,
+    #[serde(flatten)]
+    compared: &'a RunComparison,
+    most_changed: Option<&'a str>,
+    perhaps: Vec<&'a str>,
+    faults: Vec<FaultJson>,
+    findings: Vec<String>,
+}
+
+/// Compares runs, and ends as `show` does of the first that does not stand well; else with what `--fail-on` names.
+pub fn compare(options: &CompareOptions) -> Result<(), Failure> {
+    let quantiles = options.quantiles.clone().unwrap_or_default();
+    let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };
+    let mut judged = Judged::default();
+    let ready = sides(options)?.map(|side| {
+        side.into_iter().map(|run| judged.ready(run, options, &query)).collect::<Result<Vec<_>, Failure>>()
+    });
+    let [before, after] = ready;
+    let (before, after) = (before?, after?);
+    let Judged { faults, findings, standing } = judged;
+    let compared = compared(&runs(&before), &runs(&after), &query, options.tolerance);
+    // Why there is nothing to compare is said best by what a run lacks.
+    let compared = compared.map_err(|why| standing.clone().filter(|_| why.code() == 1).unwrap_or(why))?;
+    if options.json {
+        print_json(&Report::of(&compared, [&before, &after], (faults, findings)))?;
+    } else {
+        let scale = options.unit.map(Into::into);
+        let view = View { terminal: output::terminal(options.color), scale, ..View::default() };
+        output::print(comparison_text(&compared, &view).as_bytes())?;
+    }
+    standing.map_or(Ok(()), Err)?;
+    options.fail_on.iter().try_for_each(|what| expect_none(*what, &compared))
+}
+
+fn runs(side: &[ReadyRun]) -> Vec<&Run> {
+    side.iter().map(|ready| &ready.run).collect()
+}
+
+/// The runs of both sides, as they were named.
+fn sides(options: &CompareOptions) -> Result<[Vec<Run>; 2], Failure> {
+    let open = |runs: &[PathBuf]| runs.iter().map(|run| chosen_run::open(Some(run))).collect::<Result<Vec<_>, _>>();
+    match options.runs.as_slice() {
+        [before, after] => Ok([vec![chosen_run::open(Some(before))?], vec![chosen_run::open(Some(after))?]]),
+        _ => Ok([open(&options.before)?, open(&options.after)?]),
+    }
+}
+
+/// How the runs stand.
+#[derive(Default)]
+struct Judged {
+    faults: Vec<FaultJson>,
+    findings: Vec<String>,
+    /// Of the first that does not stand well.
+    standing: Option<Failure>,
+}
+
+impl Judged {
+    /// Makes a run ready, and says what is wrong with it.
+    fn ready(&mut self, run: Run, options: &CompareOptions, query: &Query) -> Result<ReadyRun, Failure> {
+        let Opened { ready, faults } = Opened::of(run, layout(&options.query)?)?;
+        let (run, place) = (&ready.run, ready.run.root().display());
+        ready.preparation.notes.iter().for_each(|told| note(format!("{place}: {told}")));
+        let analysis = analyse_counts(run, query)?;
+        expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
+        let (faults, events) = (faults.also(analysis.refused.clone()), run.events()?.found);
+        self.faults.extend(faults.json());
+        self.findings.extend(analysis.every_finding(&events).into_iter().map(|found| format!("{place}: {found}")));
+        if let Err(why) = faults.verdict(analysis.standing(&events)) {
+            let why = why.of_run(place);
+            match &self.standing {
+                // The first ends the command, and says so then.
+                None => self.standing = Some(why),
+                Some(_) => note(&why),
+            }
+        }
+        Ok(ready)
+    }
+}
+
+impl<'a> Report<'a> {
+    fn of(
+        compared: &'a RunComparison,
+        sides: [&[ReadyRun]; 2],
+        (faults, findings): (Vec<FaultJson>, Vec<String>),
+    ) -> Self {
+        let [before, after] =
+            sides.map(|side| side.iter().map(|ready| ready.run.root().display().to_string()).collect());
+        let most = compared.most_changed();
+        let name = |stage: usize| compared.stages[stage].stage.as_str();
+        Self {
+            version: 1,
+            before,
+            after,
+            compared,
+            most_changed: most.as_ref().map(|most| name(most.stage)),
+            perhaps: most.iter().flat_map(|most| &most.perhaps).map(|&stage| name(stage)).collect(),
+            faults,
+            findings,
+        }
+    }
+}
+
+/// Refuses what is to end the command with exit code 4.
+fn expect_none(what: FailOn, compared: &RunComparison) -> Result<(), Failure> {
+    let is = |change: &QuantileChange| match (what, change.verdict) {
+        (FailOn::Slower, ChangeVerdict::Changed) => change.shift.is_some_and(|shift| shift.ticks > 0),
+        (FailOn::Changed, ChangeVerdict::Changed) | (FailOn::Unresolved, ChangeVerdict::NotResolved { .. }) => true,
+        _ => false,
+    };
+    let found = compared.changes().filter(|(_, change)| is(change));
+    let names: Vec<String> = found.map(|(stage, change)| format!("{} {}", stage.stage, change.quantile)).collect();
+    let word = match what {
+        FailOn::Slower => "slower",
+        FailOn::Changed => "changed",
+        FailOn::Unresolved => "not resolved",
+    };
+    if names.is_empty() { Ok(()) } else { Err(Failure::violated(format!("{word}: {}", names.join(", ")))) }
+}
