@@ -2,10 +2,11 @@
 
     bench/compare.py [PAIRS] [RUNS] [PERCENT] [TRACES]
 
-For each of PAIRS (10) RUNS (5) runs of `bench/stages.c` before and after are taken in turn; the second of its three
+For each of PAIRS (10) RUNS (8) runs of `bench/stages.c` before and after are taken in turn; the second of its three
 stages, one after the other, does PERCENT (5) more work. One line a pair: what one run a side says, what all say. At the
 end how often it was found, not resolved, or wrong, where wrong means that another stage is named as the one that
-changed most. Of one run a side that may be so, as runs differ by themselves: that is what several are for.
+changed most. Of one run a side that may be so, as runs differ by themselves: that is what several are for. With a
+PERCENT of 0 whatever is named is a false alarm.
 """
 
 import json
@@ -45,18 +46,18 @@ def said(tickscope, slower, *words):
     found = json.loads(ended.stdout)
     named = found["most_changed"]
     if named is None:
-        return "not resolved", ""
+        return "not resolved" if slower else "no alarm", ""
     change = next(stage for stage in found["stages"] if stage["stage"] == named)["changes"]
     first = next(one for one in change if one["verdict"] == "changed")
     ends = [first["shift"][end] for end in ("lo_ticks", "ticks", "hi_ticks")]
     lo, at, hi = (100 * end / first["before"]["ticks"] for end in ends)
     text = f"{named.split('>')[1]} {first['quantile']} {at:+.1f} % [{lo:.1f}, {hi:.1f}]"
-    if named == slower:
-        return "found", text
+    if named == slower or slower is None:
+        return "found" if slower else "false alarm", text
     return ("not resolved" if slower in found["perhaps"] else "wrong"), text
 
 
-def main(pairs=10, runs=5, percent=5, traces=5000):
+def main(pairs=10, runs=8, percent=5, traces=5000):
     tickscope, counts = command(), {"one run": Counter(), "all runs": Counter()}
     with tempfile.TemporaryDirectory() as place:
         program = Path(place) / "stages"
@@ -70,12 +71,13 @@ def main(pairs=10, runs=5, percent=5, traces=5000):
                 for side, work in ("before", WORK), ("after", more):
                     name = f"{pair}-{turn}-{side}"
                     taken[side].append(measured(tickscope, program, Path(place), name, work, traces))
-            one = said(tickscope, STAGES[at], taken["before"][0], taken["after"][0])
-            every = said(tickscope, STAGES[at], "--before", *taken["before"], "--after", *taken["after"])
+            slower = STAGES[at] if percent else None
+            one = said(tickscope, slower, taken["before"][0], taken["after"][0])
+            every = said(tickscope, slower, "--before", *taken["before"], "--after", *taken["after"])
             counts["one run"][one[0]] += 1
             counts["all runs"][every[0]] += 1
-            slower = STAGES[at].split(">")[1]
-            print(f"{slower}: one run a side: {' '.join(one)}; {runs} a side: {' '.join(every)}", flush=True)
+            name = STAGES[at].split(">")[1] if percent else "equal"
+            print(f"{name}: one run a side: {' '.join(one)}; {runs} a side: {' '.join(every)}", flush=True)
     for kind, count in counts.items():
         print(f"{kind}: {dict(count)}")
 

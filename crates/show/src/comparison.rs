@@ -276,8 +276,9 @@ impl Shown<'_> {
                 self.unit.down(i128::from(known().min().unwrap_or(0))),
                 self.unit.name()
             ),
-            Limit::Statistics => match known().max() {
-                Some(times) if known().count() == needs.len() && times <= MOST_TIMES => {
+            Limit::Statistics => match (known().min(), known().max()) {
+                (Some(least), Some(most)) if known().count() == needs.len() && most <= MOST_TIMES => {
+                    let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
                     format!("About {times} times {more} would do")
                 }
                 _ => format!("It takes many times {more}"),

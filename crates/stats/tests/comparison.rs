@@ -129,3 +129,15 @@ fn runs_too_far_apart_are_refused_with_both_ends() {
     assert_eq!(Comparison::new(&near, &far).unwrap_err(), Error::Apart(0, limit));
     assert_eq!(Comparison::new(&near, &sample(&[limit - 1])).unwrap().shift(), (limit - 1) as f64);
 }
+
+#[test]
+fn runs_have_an_interval_from_the_number_on_that_is_told() {
+    for confidence in [800_000, 950_000, 993_750, 999_900].map(|share| Confidence::per_million(share).unwrap()) {
+        for (base, other) in (1..12).flat_map(|base| (1..12).map(move |other| (base, other))) {
+            let [of_base, of_other] = [base, other].map(|count| sample(&(0..count).collect::<Vec<i64>>()));
+            let found = Comparison::new(&of_base, &of_other).unwrap().shift_interval(confidence);
+            let is_met = confidence.is_met_by_runs(base as usize, other as usize);
+            assert_eq!((found.lo.is_some(), found.hi.is_some()), (is_met, is_met), "{base} and {other}");
+        }
+    }
+}
