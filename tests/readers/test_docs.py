@@ -42,7 +42,10 @@ def lacking(shown, found, place):
             yield from lacking(shown[0], found[0], f"{place}[0]")
 
 
-@pytest.mark.parametrize("command", ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect"])
+SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect"]
+
+
+@pytest.mark.parametrize("command", SHOWN)
 def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, steady_run, tmp_path):
     example = re.search(rf"^```json {command}\n(.*?)^```", PAGE, re.M | re.S)[1]
     words = {
