@@ -22,7 +22,7 @@ mod run_figures;
 mod verdict;
 
 use run_figures::{Ends, Reference, RunFigure, figures};
-pub use verdict::{ChangeTolerance, ChangeVerdict, Limit};
+pub use verdict::{ChangeTolerance, ChangeVerdict, LimitedBy};
 
 /// What all figures of a table together leave to chance, parts per million.
 const CHANCE_PER_MILLION: u32 = 50_000;
@@ -336,9 +336,9 @@ impl QuantileChange {
         };
         let verdict = match (shift, before) {
             (Some(shift), Some(before)) => {
-                ChangeVerdict::of(&shift, before.ticks, tolerance, Limit::of_few(&known, confidence))
+                ChangeVerdict::of(&shift, before.ticks, tolerance, LimitedBy::of_few(&known, confidence))
             }
-            _ => ChangeVerdict::NotResolved { limited_by: Limit::Missing, needs: None },
+            _ => ChangeVerdict::NotResolved { limited_by: LimitedBy::Missing, needs: None },
         };
         Ok(Self { quantile, before, after, shift, verdict })
     }

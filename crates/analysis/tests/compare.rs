@@ -9,7 +9,7 @@ mod site;
 
 use copied::Copied;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{ChangeVerdict, Error, Limit, Query, RunComparison, analyse, compare};
+use tickscope_analysis::{ChangeVerdict, Error, LimitedBy, Query, RunComparison, analyse, compare};
 use tickscope_store::{Run, join_run};
 
 const TRACES: i64 = 400;
@@ -91,10 +91,10 @@ fn runs_of_one_trace_or_of_holes_alone_have_a_sentence_and_no_empty_table() {
     let holes = run(&sites[2], 3, &PATH, [TRACES, TRACES]);
     let no_common = run(&sites[3], 4, &PATH[..2], [TRACES, TRACES]);
     let found = compared(&whole, &single).unwrap();
-    let few = ChangeVerdict::NotResolved { limited_by: Limit::Traces, needs: Some(80) };
+    let few = ChangeVerdict::NotResolved { limited_by: LimitedBy::Traces, needs: Some(80) };
     assert!(found.changes().all(|(_, change)| change.verdict == few), "{found:?}");
     let found = compared(&whole, &holes).unwrap();
-    let missing = ChangeVerdict::NotResolved { limited_by: Limit::Missing, needs: None };
+    let missing = ChangeVerdict::NotResolved { limited_by: LimitedBy::Missing, needs: None };
     let verdicts = |at: usize| found.stages[at].changes.iter().map(|change| change.verdict).collect::<Vec<_>>();
     assert!(matches!(verdicts(0)[0], ChangeVerdict::NotChanged { .. }), "the first stage is there: {found:?}");
     assert_eq!((verdicts(1), verdicts(2)), (vec![missing; 2], vec![missing; 2]));

@@ -3,7 +3,7 @@
 //! Guarantees: what is shown of an interval is rounded outward; a table that the terminal has no room for loses whole
 //! columns, which are named, or stands as lines. Deliberately absent: figures that `--json` has not.
 
-use tickscope_analysis::{ChangeVerdict, Level, Limit, QuantileChange, RunComparison, Shift, StageChange};
+use tickscope_analysis::{ChangeVerdict, Level, LimitedBy, QuantileChange, RunComparison, Shift, StageChange};
 use tickscope_tick::{Unit, printable};
 
 use crate::stage_table::{View, within};
@@ -252,8 +252,8 @@ impl Shown<'_> {
 
     /// What is in the way of verdicts, and what would help, a line each.
     fn unresolved(&self) -> Vec<String> {
-        use Limit::{Both, Clocks, Missing, Runs, Statistics, Traces};
-        let line = |limit: Limit| {
+        use LimitedBy::{Both, Clocks, Missing, Runs, Statistics, Traces};
+        let line = |limit: LimitedBy| {
             let of = |(stage, change): (&StageChange, &QuantileChange)| match change.verdict {
                 ChangeVerdict::NotResolved { limited_by, needs } if limited_by == limit => {
                     Some((format!("{} {}", stage.stage, change.quantile), needs))
@@ -267,28 +267,28 @@ impl Shown<'_> {
         [Clocks, Statistics, Both, Traces, Runs, Missing].into_iter().filter_map(line).collect()
     }
 
-    fn remedy(&self, limit: Limit, needs: &[Option<u64>]) -> String {
+    fn remedy(&self, limit: LimitedBy, needs: &[Option<u64>]) -> String {
         let known = || needs.iter().copied().flatten();
         let more = if self.compared.runs == [1, 1] { "the traces" } else { "the runs" };
         match limit {
-            Limit::Clocks => format!(
+            LimitedBy::Clocks => format!(
                 "Their part has to be below {} {}: declare a smaller rho if it is so, or probe more",
                 self.unit.down(i128::from(known().min().unwrap_or(0))),
                 self.unit.name()
             ),
-            Limit::Statistics => match (known().min(), known().max()) {
+            LimitedBy::Statistics => match (known().min(), known().max()) {
                 (Some(least), Some(most)) if known().count() == needs.len() && most <= MOST_TIMES => {
                     let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
                     format!("About {times} times {more} would do")
                 }
                 _ => format!("It takes many times {more}"),
             },
-            Limit::Both => format!("It takes narrower clocks and more of {more}"),
-            Limit::Traces => format!("{} traces or more have an interval", known().max().unwrap_or(0)),
-            Limit::Runs => {
+            LimitedBy::Both => format!("It takes narrower clocks and more of {more}"),
+            LimitedBy::Traces => format!("{} traces or more have an interval", known().max().unwrap_or(0)),
+            LimitedBy::Runs => {
                 format!("{} runs of each would do for all these figures together", known().max().unwrap_or(0))
             }
-            Limit::Missing => "A run has no trace with both stamps: tickscope show says what is missing".into(),
+            LimitedBy::Missing => "A run has no trace with both stamps: tickscope show says what is missing".into(),
         }
     }
 }
@@ -296,14 +296,14 @@ impl Shown<'_> {
 /// Beyond it nobody measures so much longer.
 const MOST_TIMES: u64 = 1_000;
 
-fn word(limit: Limit) -> &'static str {
+fn word(limit: LimitedBy) -> &'static str {
     match limit {
-        Limit::Clocks => "clocks",
-        Limit::Statistics => "statistics",
-        Limit::Both => "clocks and statistics",
-        Limit::Traces => "too few traces",
-        Limit::Runs => "too few runs",
-        Limit::Missing => "no traces",
+        LimitedBy::Clocks => "clocks",
+        LimitedBy::Statistics => "statistics",
+        LimitedBy::Both => "clocks and statistics",
+        LimitedBy::Traces => "too few traces",
+        LimitedBy::Runs => "too few runs",
+        LimitedBy::Missing => "no traces",
     }
 }
 
@@ -369,7 +369,8 @@ mod tests {
     fn the_first_sentence_names_the_stage_and_leaves_no_doubt_out() {
         let slower = (shift(5_000, [300, 100]), ChangeVerdict::Changed);
         let same = (shift(0, [300, 100]), UNCHANGED);
-        let wide = (shift(0, [300, 9_000]), ChangeVerdict::NotResolved { limited_by: Limit::Clocks, needs: Some(9) });
+        let wide =
+            (shift(0, [300, 9_000]), ChangeVerdict::NotResolved { limited_by: LimitedBy::Clocks, needs: Some(9) });
         let said = headline(&[same, slower, slower]);
         assert!(said.contains("two runs: server.received>client.response changed most: its p50 went from"), "{said}");
         let said = headline(&[wide, slower, slower]);
@@ -388,8 +389,8 @@ mod tests {
     fn a_comparison_fits_the_terminal_and_says_what_would_resolve_the_rest() {
         let needs = |limited_by, needs| ChangeVerdict::NotResolved { limited_by, needs };
         let of = [
-            (shift(0, [300, 9_000]), needs(Limit::Clocks, Some(2_200))),
-            (shift(9, [4_000, 1]), needs(Limit::Statistics, Some(12))),
+            (shift(0, [300, 9_000]), needs(LimitedBy::Clocks, Some(2_200))),
+            (shift(9, [4_000, 1]), needs(LimitedBy::Statistics, Some(12))),
             (shift(0, [300, 100]), UNCHANGED),
         ];
         for columns in [40, 60, 80, 100, 120, 200] {

@@ -147,7 +147,10 @@ fn the_clocks_of_both_sides_are_added_whole_to_either_end_however_many_traces_th
     // 300 +- 400 is no more than a twentieth of 100 000: no change by more than that.
     assert!(matches!(wide.verdict, ChangeVerdict::NotChanged { by_more_than_ticks: 700.. }), "{:?}", wide.verdict);
     let few = of(6_000).verdict;
-    assert!(matches!(few, ChangeVerdict::NotResolved { limited_by: Limit::Clocks, needs: Some(1..6_000) }), "{few:?}");
+    assert!(
+        matches!(few, ChangeVerdict::NotResolved { limited_by: LimitedBy::Clocks, needs: Some(1..6_000) }),
+        "{few:?}"
+    );
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn the_clocks_of_several_runs_are_not_averaged_away_and_few_runs_say_how_many_wo
         assert_eq!(shift.hi_ticks.unwrap() - shift.statistics_hi_ticks.unwrap(), 2 * reach);
     }
     let few = of(4, 0);
-    assert_eq!(few.verdict, ChangeVerdict::NotResolved { limited_by: Limit::Runs, needs: Some(5) });
+    assert_eq!(few.verdict, ChangeVerdict::NotResolved { limited_by: LimitedBy::Runs, needs: Some(5) });
     assert_eq!(of(5, 0).verdict, ChangeVerdict::Changed);
 }
 
@@ -173,8 +176,8 @@ fn too_few_traces_no_traces_and_equal_ones_have_a_verdict_each() {
     let of = |before: &[i64], after: &[i64]| {
         table(&[vec![before.to_vec()]], &[vec![after.to_vec()]], 0).stages[0].changes[0].clone()
     };
-    assert_eq!(of(&[5], &[5]).verdict, ChangeVerdict::NotResolved { limited_by: Limit::Traces, needs: Some(80) });
-    assert_eq!(of(&[], &[5]).verdict, ChangeVerdict::NotResolved { limited_by: Limit::Missing, needs: None });
+    assert_eq!(of(&[5], &[5]).verdict, ChangeVerdict::NotResolved { limited_by: LimitedBy::Traces, needs: Some(80) });
+    assert_eq!(of(&[], &[5]).verdict, ChangeVerdict::NotResolved { limited_by: LimitedBy::Missing, needs: None });
     let equal = of(&[40; 100], &[40; 100]);
     assert_eq!(
         (equal.verdict, equal.shift.unwrap().hi_ticks),
@@ -207,9 +210,9 @@ fn a_tolerance_makes_small_changes_none_and_says_what_is_in_the_way_of_others() 
         ChangeVerdict::NotResolved { limited_by, needs } => (limited_by, needs),
         other => panic!("{other:?}"),
     };
-    assert_eq!(limit(shift(30, 10, 90)), (Limit::Clocks, Some(60)));
-    assert_eq!(limit(shift(30, 140, 10)), (Limit::Statistics, Some(6)), "to fall from 140 to 60");
-    assert_eq!(limit(shift(30, 140, 90)), (Limit::Both, None));
+    assert_eq!(limit(shift(30, 10, 90)), (LimitedBy::Clocks, Some(60)));
+    assert_eq!(limit(shift(30, 140, 10)), (LimitedBy::Statistics, Some(6)), "to fall from 140 to 60");
+    assert_eq!(limit(shift(30, 140, 90)), (LimitedBy::Both, None));
 }
 
 #[test]

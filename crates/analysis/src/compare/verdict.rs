@@ -33,7 +33,7 @@ pub enum ChangeVerdict {
     /// Neither.
     NotResolved {
         /// What is in the way.
-        limited_by: Limit,
+        limited_by: LimitedBy,
         /// What it takes, in the unit of what is in the way.
         needs: Option<u64>,
     },
@@ -42,7 +42,7 @@ pub enum ChangeVerdict {
 /// What is in the way of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limit {
+pub enum LimitedBy {
     /// The clocks' bounds; it needs them to take no more than so many ticks.
     Clocks,
     /// The spread; it needs about so many times the traces, or the runs.
@@ -57,7 +57,7 @@ pub enum Limit {
     Missing,
 }
 
-impl Limit {
+impl LimitedBy {
     /// The sides have too little of something for any interval, and need so much.
     pub(super) fn of_few(sides: &[Vec<RunFigure>; 2], confidence: Confidence) -> Option<(Self, u64)> {
         if let [[before], [after]] = sides.each_ref().map(Vec::as_slice) {
@@ -76,7 +76,7 @@ impl ChangeVerdict {
         shift: &Shift,
         before: i64,
         tolerance: Option<(ChangeTolerance, u64)>,
-        few: Option<(Limit, u64)>,
+        few: Option<(LimitedBy, u64)>,
     ) -> Self {
         if let Some((limited_by, needs)) = few {
             return Self::NotResolved { limited_by, needs: Some(needs) };
@@ -130,14 +130,14 @@ impl Judge {
             changed.max(self.allowed.saturating_sub(size).saturating_sub(taken))
         };
         let of_clocks =
-            |spread: u64| ChangeVerdict::NotResolved { limited_by: Limit::Clocks, needs: Some(left(spread)) };
+            |spread: u64| ChangeVerdict::NotResolved { limited_by: LimitedBy::Clocks, needs: Some(left(spread)) };
         let of_statistics = |spread: Option<u64>| {
             let times = spread.zip(Some(left(clocks)).filter(|&left| left > 0));
             let needs = times.map(|(spread, left)| (spread as f64 / left as f64).powi(2).ceil() as u64);
-            ChangeVerdict::NotResolved { limited_by: Limit::Statistics, needs }
+            ChangeVerdict::NotResolved { limited_by: LimitedBy::Statistics, needs }
         };
         match (statistics.and_then(|ends| self.verdict(ends)), by_clocks_alone, spread) {
-            (None, None, _) => ChangeVerdict::NotResolved { limited_by: Limit::Both, needs: None },
+            (None, None, _) => ChangeVerdict::NotResolved { limited_by: LimitedBy::Both, needs: None },
             (Some(_), None, Some(spread)) => of_clocks(spread),
             (Some(_), Some(_), Some(spread)) if clocks > spread => of_clocks(spread),
             (_, _, spread) => of_statistics(spread),
