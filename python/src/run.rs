@@ -8,7 +8,7 @@ use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{
     Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Tail, analyse, analyse_counts, analyse_with_figures,
-    clock_map_of, durations, ready,
+    clock_map_of, compare, durations, ready,
 };
 use tickscope_bracket::Rho;
 use tickscope_stats::Quantile;
@@ -110,6 +110,18 @@ impl Run {
         })
     }
 
+    /// What `tickscope compare --json` has of these runs, and of others after a change.
+    #[staticmethod]
+    fn compared(py: Python<'_>, before: Vec<Py<Self>>, after: Vec<Py<Self>>, query: Asked) -> Result<String, Refusal> {
+        let query = parsed(query)?;
+        py.detach(|| {
+            let ready = |side: &[Py<Self>]| side.iter().map(|run| run.get().ready()).collect::<Result<Vec<_>, _>>();
+            let (before, after) = (ready(&before)?, ready(&after)?);
+            let found = compare(&runs(&before), &runs(&after), &query, None)?;
+            serde_json::to_string(&found).map_err(|error| Refusal::new(error.to_string()))
+        })
+    }
+
     /// The finding that `tickscope show` would end with, for whoever asks for other figures than the table's.
     fn finding(&self, py: Python<'_>, query: Asked) -> Result<Option<String>, Refusal> {
         let query = parsed(query)?;
@@ -206,6 +218,10 @@ impl Run {
 }
 
 /// Reads what may be asked differently than the run declares.
+fn runs(side: &[Arc<ReadyRun>]) -> Vec<&tickscope_store::Run> {
+    side.iter().map(|ready| &ready.run).collect()
+}
+
 fn parsed((rho, slew, sources): Asked) -> Result<Query, Refusal> {
     let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
     let sources = sources.map(|names| names.iter().map(|name| name.parse::<Source>()).collect::<Result<_, _>>());

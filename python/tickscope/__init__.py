@@ -23,11 +23,20 @@ from tickscope.meter import section
 if TYPE_CHECKING:
     from tickscope import stats
     from tickscope.clock_map import ClockMap, Segment
-    from tickscope.run import DamagedRunWarning, FindingWarning, RefusedFileWarning, Run, UnfinishedRunWarning, open
+    from tickscope.run import (
+        DamagedRunWarning,
+        FindingWarning,
+        RefusedFileWarning,
+        Run,
+        UnfinishedRunWarning,
+        compare,
+        open,
+    )
 
 # What a measured program does not carry: DuckDB and pyarrow are imported when a run is opened.
 _LATER = dict.fromkeys(("ClockMap", "Segment"), "clock_map") | dict.fromkeys(
-    ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "open"), "run"
+    ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "compare", "open"),
+    "run",
 )
 
 __all__ = [
@@ -43,6 +52,7 @@ __all__ = [
     "TickscopeError",
     "UnfinishedRunWarning",
     "__version__",
+    "compare",
     "id_of",
     "keep_id",
     "open",

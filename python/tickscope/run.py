@@ -53,6 +53,29 @@ def open(run: str | Path, connection: duckdb.DuckDBPyConnection | None = None, l
     return Run(run, connection, layout)
 
 
+def compare(
+    before: Run | Iterable[Run],
+    after: Run | Iterable[Run],
+    rho: Rho = None,
+    slew: Rho = None,
+    sources: Sources = None,
+) -> duckdb.DuckDBPyRelation:
+    """One row a stage and quantile: what changed from some runs to others, as `tickscope compare` has it."""
+    sides = [[side] if isinstance(side, Run) else list(side) for side in (before, after)]
+    asked = _query(rho, slew, sources)
+    for run in sides[0] + sides[1]:
+        run._warn(asked)
+    inner = [[run._inner for run in side] for side in sides]
+    found = json.loads(_tickscope.Run.compared(inner[0], inner[1], asked))
+    rows = [
+        {"stage": stage["stage"], "role": stage["role"]} | change
+        for stage in found["stages"]
+        for change in stage["changes"]
+    ]
+    connection = (sides[0] + sides[1])[0]._connection
+    return ask("comparison", connection.from_arrow(pyarrow.Table.from_pylist(rows, schema=_COMPARISON)), "comparison")
+
+
 class Run:
     """A run's directory. Nothing is read before it is asked for; nothing but `durations`, and the traces of a run that has
     ended without them, is ever written. Figures are those of the first time they are asked for: open a run that goes on
@@ -321,6 +344,20 @@ _CAUSES = pyarrow.schema(
 )
 _OVER_TIME = pyarrow.schema(
     [("begins_ticks", pyarrow.int64()), ("traces", pyarrow.int64()), ("whole_ticks", pyarrow.list_(pyarrow.int64()))]
+)
+_LEVEL = pyarrow.struct([("ticks", pyarrow.int64())])
+_COMPARISON = pyarrow.schema(
+    [(name, pyarrow.string()) for name in ("stage", "role", "quantile", "verdict", "limited_by")]
+    + [("before", _LEVEL), ("after", _LEVEL)]
+    + [
+        (
+            "shift",
+            pyarrow.struct(
+                [(name, pyarrow.int64()) for name in ("ticks", "lo_ticks", "hi_ticks")]
+                + [(f"clocks_{side}_ticks", pyarrow.int64()) for side in ("below", "above")]
+            ),
+        )
+    ]
 )
 # Columns of channels that a run may lack.
 _SPARED = ("parameter", "removed", "seen", "counted", "overwritten")

@@ -339,3 +339,17 @@ def test_slow_traces_their_causes_and_time_are_those_of_the_command(swinging_run
     assert run.over_time().aggregate(figures).fetchall() == [(tail["traces"], True, True)]
     with pytest.raises(tickscope.TickscopeError, match="above 0 and below 100, found 100"):
         run.tail(slowest=100)
+
+
+def test_a_comparison_is_that_of_the_command(swinging_run, steady_run, command):
+    words = [command, "compare", swinging_run, steady_run, "--json"]
+    told = json.loads(subprocess.run(words, capture_output=True).stdout)
+    columns = "stage, quantile, change_ticks, change_lo_ticks, change_hi_ticks, verdict, limited_by"
+    found = tickscope.compare(tickscope.open(swinging_run), [tickscope.open(steady_run)]).project(columns)
+
+    def row(stage, change):
+        ends = (change["shift"][key] for key in ("ticks", "lo_ticks", "hi_ticks"))
+        return (stage["stage"], change["quantile"], *ends, change["verdict"], change.get("limited_by"))
+
+    assert found.fetchall() == [row(stage, change) for stage in told["stages"] for change in stage["changes"]]
+    assert len(found) >= 8

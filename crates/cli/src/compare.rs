@@ -137,9 +137,5 @@ fn expect_none(what: FailOn, compared: &RunComparison) -> Result<(), Failure> {
         FailOn::Changed => "changed",
         FailOn::Unresolved => "not resolved",
     };
-    if names.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::violated(format!("{word}: {}", names.join(", "))))
-    }
+    if names.is_empty() { Ok(()) } else { Err(Failure::violated(format!("{word}: {}", names.join(", ")))) }
 }
