@@ -2,10 +2,11 @@
 //!
 //! Idea: two passes over the traces; the first counts the keys, the second gathers the values of those that most traces
 //! have. Guarantees: memory grows with the traces of the groups that are shown, and with the number of keys no further
-//! than [`MOST_KEYS`]; every trace is in a group or counted as in none that is shown. Deliberately absent: bounds that
-//! belong to a run and not to a group of its traces (common, relative).
+//! than [`MOST_KEYS`] and the keys of the row groups that are read at the moment; which keys are told apart depends on
+//! the order of the traces alone; every trace is in a group or counted as in none that is shown. Deliberately absent:
+//! bounds that belong to a run and not to a group of its traces (common, relative).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tickscope_store::{KeyedReader, Run};
 use tickscope_tick::Place;
@@ -59,7 +60,7 @@ pub struct Group {
 pub fn grouped(run: &Run, query: &Query, by: &GroupedBy, most: usize) -> Result<Groups, Error> {
     let scan = Scan::of(run, query)?;
     let (key, point) = Key::of(run, &scan, by)?;
-    let mut counted = Counted { key: key.clone(), counts: BTreeMap::new(), beyond: 0 };
+    let mut counted = Counted::none(key.clone());
     scan.over(&mut counted)?;
     let Counted { counts, beyond, .. } = counted;
     let mut order: Vec<_> = counts.iter().map(|(&key, &count)| (std::cmp::Reverse(count), key)).collect();
@@ -161,7 +162,7 @@ impl Key {
     }
 }
 
-/// How many traces have each key.
+/// How many traces have each of the first [`MOST_KEYS`] keys.
 struct Counted {
     key: Key,
     counts: BTreeMap<Option<i64>, u64>,
@@ -170,6 +171,10 @@ struct Counted {
 }
 
 impl Counted {
+    fn none(key: Key) -> Self {
+        Self { key, counts: BTreeMap::new(), beyond: 0 }
+    }
+
     fn count(&mut self, key: Option<i64>, traces: u64) {
         if self.counts.len() < MOST_KEYS || self.counts.contains_key(&key) {
             *self.counts.entry(key).or_default() += traces;
@@ -179,25 +184,51 @@ impl Counted {
     }
 }
 
-impl Part for Counted {
+/// How many traces of a part have each key, in the order in which the keys come up. All of them: which ones are beyond
+/// [`MOST_KEYS`] depends on the parts before.
+struct CountedPart {
+    key: Key,
+    counts: Vec<(Option<i64>, u64)>,
+    /// Where a key is in `counts`.
+    places: HashMap<Option<i64>, usize>,
+}
+
+impl CountedPart {
+    fn none(key: Key) -> Self {
+        Self { key, counts: Vec::new(), places: HashMap::new() }
+    }
+
+    fn count(&mut self, key: Option<i64>) {
+        let place = *self.places.entry(key).or_insert(self.counts.len());
+        match self.counts.get_mut(place) {
+            Some((_, traces)) => *traces += 1,
+            None => self.counts.push((key, 1)),
+        }
+    }
+}
+
+impl Part for CountedPart {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         for row in 0..piece.traces.len() {
-            self.count(self.key.at(piece, row), 1);
+            self.count(self.key.at(piece, row));
         }
         Ok(())
+    }
+
+    fn end(&mut self) {
+        self.places = HashMap::new();
     }
 }
 
 impl Sink for Counted {
-    type Part = Self;
+    type Part = CountedPart;
 
-    fn part(&self) -> Self {
-        Self { key: self.key.clone(), counts: BTreeMap::new(), beyond: 0 }
+    fn part(&self) -> CountedPart {
+        CountedPart::none(self.key.clone())
     }
 
-    fn merge(&mut self, part: Self) -> Result<(), Error> {
+    fn merge(&mut self, part: CountedPart) -> Result<(), Error> {
         part.counts.into_iter().for_each(|(key, traces)| self.count(key, traces));
-        self.beyond += part.beyond;
         Ok(())
     }
 
@@ -321,5 +352,39 @@ impl Gathered {
             }
         };
         stages.map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys counted in parts that end at those places.
+    fn counted(keys: &[Option<i64>], ends: &[usize]) -> (BTreeMap<Option<i64>, u64>, u64) {
+        let mut all = Counted::none(Key::Kind);
+        let mut first = 0;
+        for &end in ends.iter().chain([&keys.len()]) {
+            let mut part = all.part();
+            keys[first..end].iter().for_each(|&key| part.count(key));
+            part.end();
+            all.merge(part).unwrap();
+            first = end;
+        }
+        (all.counts, all.beyond)
+    }
+
+    #[test]
+    fn which_keys_are_told_apart_depends_on_no_part_and_none_of_their_traces_is_missing() {
+        let most = MOST_KEYS as i64;
+        // Some known key comes up again behind more others than are told apart; and keys fall while traces go on.
+        let keys: Vec<Option<i64>> =
+            [Some(7), None].into_iter().chain((0..2 * most).rev().map(Some)).chain([Some(7), None]).collect();
+        let whole = counted(&keys, &[]);
+        assert_eq!((whole.0.len(), whole.0[&Some(7)], whole.0[&None]), (MOST_KEYS, 3, 2));
+        assert_eq!(whole.0.values().sum::<u64>() + whole.1, keys.len() as u64);
+        let several = [&[1][..], &[2], &[3], &[MOST_KEYS, MOST_KEYS + 100], &[2, 2 * MOST_KEYS + 2]];
+        for ends in several {
+            assert_eq!(counted(&keys, ends), whole, "{ends:?}");
+        }
     }
 }
