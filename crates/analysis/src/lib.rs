@@ -87,7 +87,7 @@ pub use passages::{PassageSummary, join};
 pub use public_json::{FaultJson, RunJson, VERSION};
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
-pub use rivals::{NodeRivals, RivalMethod, RivalWidth};
+pub use rivals::{NodeRivals, RivalBound, RivalMethod, RivalWidth};
 pub use round_trips::RoundTrips;
 pub use scan::{Outcome, Part, Piece, Scan, Sink, Wanted};
 pub use spans::{Span, Spanned, Spans, spans};

@@ -63,8 +63,8 @@ pub struct NodeRivals {
 pub struct RivalMethod {
     /// Its name.
     pub name: String,
-    /// What its bound is: `guaranteed`, `published`, `stated`, `of one node` (between two of its stamps) or `none`.
-    pub bound: &'static str,
+    /// What its bound is.
+    pub bound: RivalBound,
     /// Instants or samples.
     pub samples: usize,
     /// Samples that do not count yet, such as those of a chronyd that has not chosen a source.
@@ -79,6 +79,37 @@ pub struct RivalMethod {
     /// hundreds of instants a method, too many for a table.
     #[serde(skip)]
     pub curve: Vec<[i64; 2]>,
+}
+
+/// What a method's bound is. In the public JSON a name keeps what it was: there the return trip of ids that come back
+/// is `published`, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RivalBound {
+    /// It holds while the rate stays within rho.
+    Guaranteed,
+    /// As the method's authors state it.
+    Published,
+    /// Between two stamps of one node.
+    #[serde(rename = "published")]
+    OfOneNode,
+    /// As the program says of itself.
+    Stated,
+    /// It has none.
+    None,
+}
+
+impl RivalBound {
+    /// It in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Guaranteed => "guaranteed",
+            Self::Published => "published",
+            Self::OfOneNode => "of one node",
+            Self::Stated => "stated",
+            Self::None => "none",
+        }
+    }
 }
 
 /// Half-widths, ns.
@@ -192,20 +223,24 @@ impl Comparing<'_> {
         let mut methods = vec![
             RivalMethod::of(
                 "tickscope".into(),
-                "guaranteed",
+                RivalBound::Guaranteed,
                 at.iter().filter_map(|&at| self.ours(at, first)).collect(),
             ),
             RivalMethod::of(
                 "tickscope, the other direction".into(),
-                "guaranteed",
+                RivalBound::Guaranteed,
                 at.iter().filter_map(|&at| self.inverse(at, first)).collect(),
             ),
         ];
         let points = bursts.as_ref().and_then(TwoPoint::of);
         if let Some(points) = &points {
             let published = |honest: bool| at.iter().map(|&at| points.sample(self, at, first, honest)).collect();
-            methods.push(RivalMethod::of("Min-RTT, two points".into(), "published", published(false)));
-            methods.push(RivalMethod::of("the same two points, with rho".into(), "guaranteed", published(true)));
+            methods.push(RivalMethod::of("Min-RTT, two points".into(), RivalBound::Published, published(false)));
+            methods.push(RivalMethod::of(
+                "the same two points, with rho".into(),
+                RivalBound::Guaranteed,
+                published(true),
+            ));
         }
         let fastest = bursts.as_ref().map_or_else(Vec::new, |bursts| fastest_of_moments(&bursts.0[1]));
         methods.extend((!fastest.is_empty()).then(|| self.alone(&fastest, first)));
@@ -237,7 +272,11 @@ impl Comparing<'_> {
             self.sample(t2, first, i128::midpoint(lo, hi), [lo, hi])
         };
         let samples = fastest.iter().map(sample).collect();
-        RivalMethod::of("one exchange during the run, the fastest of its moment".into(), "guaranteed", samples)
+        RivalMethod::of(
+            "one exchange during the run, the fastest of its moment".into(),
+            RivalBound::Guaranteed,
+            samples,
+        )
     }
 
     fn round_trips(&self, bursts: &Bursts) -> [RoundTrips; 2] {
@@ -319,7 +358,11 @@ impl Comparing<'_> {
             let count = all.len();
             let counted: Vec<Sample> =
                 all.into_iter().filter_map(|sample| self.stated(sample, &theirs, first)).collect();
-            let bound = if counted.iter().any(|sample| sample.half_width_ns.is_some()) { "stated" } else { "none" };
+            let bound = if counted.iter().any(|sample| sample.half_width_ns.is_some()) {
+                RivalBound::Stated
+            } else {
+                RivalBound::None
+            };
             let not_yet = count - counted.len();
             RivalMethod { not_yet, ..RivalMethod::of(format!("{program}, {variant}"), bound, counted) }
         };
@@ -464,7 +507,7 @@ impl TwoPoint {
 }
 
 impl RivalMethod {
-    fn of(name: String, bound: &'static str, samples: Vec<Sample>) -> Self {
+    fn of(name: String, bound: RivalBound, samples: Vec<Sample>) -> Self {
         let sorted = |of: fn(&Sample) -> Option<i64>| {
             let mut all: Vec<i64> = samples.iter().filter_map(of).collect();
             all.sort_unstable();
@@ -517,7 +560,7 @@ impl NodeRivals {
         if !samples.is_empty() {
             self.methods.push(RivalMethod::of(
                 "return trip, the longest of each moment".into(),
-                "of one node",
+                RivalBound::OfOneNode,
                 samples,
             ));
         }
@@ -536,7 +579,7 @@ impl NodeRivals {
             outside: value.outside,
         };
         let samples = values.iter().map(sample).collect();
-        self.methods.push(RivalMethod::of("return trip, each end acknowledged".into(), "published", samples));
+        self.methods.push(RivalMethod::of("return trip, each end acknowledged".into(), RivalBound::Published, samples));
         self.acknowledged = Some(acknowledged);
     }
 

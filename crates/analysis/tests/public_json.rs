@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tickscope_analysis::{Query, RunJson, VERSION, analyse};
+use tickscope_analysis::{Query, RivalBound, RunJson, VERSION, analyse};
 use tickscope_store::{Compared, Cost, Overhead, Passes, Run, StampCost};
 use tickscope_tick::NodeName;
 
@@ -60,6 +60,15 @@ fn no_key_of_this_version_is_ever_removed_or_renamed() {
     let analysis = any_analysis::with_everything();
     let everything = serde_json::to_value(RunJson::of(&run, &analysis, &[])).unwrap();
     keys::hold(include_str!("public_json_v1.txt"), &[table, everything]);
+}
+
+/// Names of this version, which programs ask for: what is told apart later in words keeps its name.
+#[test]
+fn bounds_of_methods_have_names() {
+    use RivalBound::{Guaranteed, None, OfOneNode, Published, Stated};
+    let named = [Guaranteed, Published, OfOneNode, Stated, None].map(|bound| serde_json::to_value(bound).unwrap());
+    assert_eq!(named, ["guaranteed", "published", "published", "stated", "none"]);
+    assert_eq!(OfOneNode.words(), "of one node");
 }
 
 #[test]

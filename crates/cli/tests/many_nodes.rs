@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use site::{Ended, Site, c_program, few_or_all, free_port, tickscope};
-use tickscope_analysis::{Analysis, PairSummary, Query, analyse};
+use tickscope_analysis::{Analysis, PairSummary, Query, RivalBound, analyse};
 use tickscope_experiment::may_make_namespaces;
 use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
 use tickscope_tick::Label;
@@ -69,7 +69,7 @@ fn expect_related(run: &Run, nodes: usize) -> Analysis {
 fn expect_compared(analysis: &Analysis, nodes: usize) {
     assert_eq!(analysis.rivals.len(), nodes * (nodes - 1) / 2);
     for pair in &analysis.rivals {
-        let guaranteed = pair.methods.iter().filter(|method| method.bound == "guaranteed");
+        let guaranteed = pair.methods.iter().filter(|method| method.bound == RivalBound::Guaranteed);
         assert!(guaranteed.clone().count() >= 2, "{pair:?}");
         assert!(guaranteed.clone().all(|method| method.outside.is_none_or(|outside| outside == 0)), "{pair:?}");
         let [asked, returned] = &pair.round_trips[..] else { panic!("{pair:?}") };

@@ -85,7 +85,7 @@ fn e2e_the_return_trip_is_compared_on_a_saturated_link_and_refused_on_an_idle_on
     let trip = method(&full, RETURN_TRIP);
     assert_eq!(
         (&trip["bound"], &trip["outside"], &full["rivals"][0]["refused"]),
-        (&"of one node".into(), &0.into(), &json!([]))
+        (&"published".into(), &0.into(), &json!([]))
     );
     assert!(trip["error_ns"][0].as_i64() > Some(0), "the truth is known: {trip}");
     // A queue of 100 ms, which a pause of the client does not empty, and a bound that was found before and after it.

@@ -167,7 +167,7 @@ fn row(method: &RivalMethod) -> Vec<Words> {
         method.error_ns.map_or_else(|| "not known".into(), |[median, most]| format!("{}, {}", us(median), us(most)));
     vec![
         method.name.as_str().into(),
-        method.bound.into(),
+        method.bound.words().into(),
         format!("{}{not_yet}", count(method.samples)).into(),
         width(of.and_then(|of| of.least_ns)),
         width(of.map(|of| of.median_ns)),

@@ -3,7 +3,7 @@
 #[path = "../examples/week.rs"]
 mod week;
 
-use tickscope_analysis::{Analysis, RivalMethod};
+use tickscope_analysis::{Analysis, RivalBound, RivalMethod};
 
 /// Long enough for the counter to wander up and down, and for the page to count in hours.
 const SECONDS: i64 = 10 * 3600;
@@ -27,7 +27,7 @@ fn the_truth_of_a_simulated_week_is_in_every_bound_but_the_published_one() {
         assert_eq!(method.outside, Some(0), "{method:?}");
     }
     let published = method(&analysis, "Min-RTT, two points");
-    assert!(published.bound == "published" && published.outside > Some(100), "{published:?}");
+    assert!(published.bound == RivalBound::Published && published.outside > Some(100), "{published:?}");
     // Both daemons' milliseconds add up.
     let [ours, ntp] = [ours, ntp].map(|method| method.half_width.unwrap());
     assert!(ours.median_ns < 60_000 && ntp.least_ns > Some(1_800_000), "{ours:?} {ntp:?}");

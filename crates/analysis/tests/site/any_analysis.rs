@@ -5,8 +5,8 @@ use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
     Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy, Limit,
-    LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation, RivalMethod, RivalWidth,
-    RoundTrips, SourceSummary, Span, Stream, StreamEnd,
+    LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation, RivalBound, RivalMethod,
+    RivalWidth, RoundTrips, SourceSummary, Span, Stream, StreamEnd,
 };
 use tickscope_bracket::Rho;
 use tickscope_store::{LimitRule, RunState};
@@ -102,7 +102,7 @@ fn rivals() -> NodeRivals {
         reference: "a.tsc".parse().unwrap(),
         methods: vec![RivalMethod {
             name: "tickscope".into(),
-            bound: "guaranteed",
+            bound: RivalBound::Guaranteed,
             samples: 1,
             not_yet: 0,
             half_width: Some(RivalWidth { least_ns: Some(1), median_ns: 1, most_ns: 1 }),
