@@ -20,6 +20,7 @@ use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
 use crate::evidence::{core_ticks, on_reference, reading_ticks};
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
+use crate::findings;
 use crate::kept::Kept;
 use crate::limits::{Limit, Limits};
 use crate::passages::PassageSummary;
@@ -54,7 +55,7 @@ pub struct Analysis {
     pub reference: Label,
     /// All counters that points of the layout were stamped with.
     pub counters: Vec<Label>,
-    /// Findings about counters and other clocks that leave a bound without ground.
+    /// Findings about counters, other clocks and counts of stamps that leave a bound, or what was lost, without ground.
     pub unsound: Vec<String>,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
@@ -303,7 +304,7 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
     let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
-    let unfit = culprits.into_iter().chain(domains::unfit(nodes()));
+    let unfit = culprits.into_iter().chain(domains::unfit(nodes())).chain(findings::impossible_counts(run)?);
     let analysis = Analysis {
         unsound: unfit.chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings)).collect(),
         counters: nodes().map(Node::domain).collect(),

@@ -4,6 +4,7 @@ use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, LimitVerdict, c
 use tickscope_store::{Channel, ChannelState, Event, Node, RunState};
 
 use crate::Report;
+use crate::channel_counts::{self, Count};
 use crate::document::{Block, Tone, Words};
 use crate::headline::{self, arrow};
 use crate::limits;
@@ -303,33 +304,32 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     let known = &report.figures.points;
     let order = |name: &str| known.iter().position(|point| format!("{}.{}", point.node, point.name) == name);
     // Points of tickscope's own that were never passed say nothing.
-    let idle = |of: &[&Channel]| of.iter().all(|c| c.ever_stored() + c.ever_lost() + c.refused + c.uncommitted == 0);
+    let idle = |of: &[&Channel]| of.iter().all(|channel| channel.ever_stored() == 0 && !channel_counts::loses(channel));
     points.retain(|(name, of)| order(name).is_some() || !idle(of));
     points.sort_by_cached_key(|(name, _)| (order(name).unwrap_or(known.len()), name.clone()));
     if points.is_empty() {
         return Vec::new();
     }
-    let removed: i64 = report.channels.iter().filter_map(|channel| channel.removed).sum();
-    let overwritten: i64 = report.channels.iter().filter_map(|channel| channel.overwritten).sum();
+    let sum = |of: Count| channel_counts::sum(report.channels, of);
+    let removed = sum(|channel| channel.removed.unwrap_or(0));
+    let overwritten = sum(|channel| channel.overwritten.unwrap_or(0));
     let mut columns = vec!["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
-    if overwritten > 0 {
+    if overwritten != 0 {
         columns.insert(3, "overwritten");
     }
-    if removed > 0 {
+    if removed != 0 {
         columns.insert(2, "removed by the window");
     }
-    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of, (removed > 0, overwritten > 0)));
+    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of, (removed != 0, overwritten != 0)));
     let table = Block::table("What became of the stamps", &columns, rows);
-    let sum = |get: fn(&Channel) -> i64| report.channels.iter().map(get).sum::<i64>();
-    let lost = sum(|channel| channel.ever_lost() + channel.refused + channel.uncommitted);
-    if lost == 0 {
+    if channel_counts::lost(report.channels) == 0 && channel_counts::impossible(report.channels) == 0 {
         let since = match removed {
             0 => String::new(),
             removed => format!(" {} were removed since, older than the run's window.", counted(removed, "stamp")),
         };
         let line = format!(
             "All {} at {} were stored: none was dropped, refused or cut off.{since}",
-            counted(sum(Channel::ever_stored), "stamp"),
+            counted(sum(|channel| channel.stored) + removed, "stamp"),
             counted(points.len(), "point")
         );
         return vec![Block::paragraph(line), Block::Folded("By point".into(), vec![table])];
@@ -341,10 +341,10 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
 }
 
 fn channel_row(name: &str, of: &[&Channel], (windowed, overwrites): (bool, bool)) -> Vec<Words> {
-    let sum = |get: fn(&Channel) -> i64| of.iter().map(|channel| get(channel)).sum::<i64>();
-    let lost = |number: i64| match number {
-        1.. => Words::default().set(Tone::Bad, format!("{} lost", count(number))),
-        _ => "0".into(),
+    let sum = |count: Count| channel_counts::sum(of.iter().copied(), count);
+    let lost = |number: i128| match number {
+        0 => "0".into(),
+        number => Words::default().set(Tone::Bad, format!("{} lost", count(number))),
     };
     let recovered = of.iter().filter(|channel| channel.state == ChannelState::Recovered).count();
     let state = if recovered > 0 { format!(", {} recovered", count(recovered)) } else { String::new() };

@@ -5,6 +5,7 @@ use tickscope_analysis::{Analysis, unknown_loss};
 use tickscope_trace::{Quantile, QuantileBounds, StageRole, StageRow, largest_share, slowest};
 
 use crate::Report;
+use crate::channel_counts;
 use crate::document::Words;
 use crate::few_traces;
 use crate::quantity::{Unit, count, counted};
@@ -253,11 +254,12 @@ pub(crate) fn sentence(note: &str) -> String {
 /// What went wrong, or that nothing did.
 fn state(report: &Report<'_>) -> Words {
     let mut wrong = Vec::new();
-    let lost: i64 =
-        report.channels.iter().map(|channel| channel.ever_lost() + channel.refused + channel.uncommitted).sum();
+    let (lost, miscounted) = (channel_counts::lost(report.channels), channel_counts::impossible(report.channels));
     let lacking = report.figures.traces.lacking;
     let impossible: u64 = report.analysis.impossible();
-    if lost > 0 {
+    if miscounted > 0 {
+        wrong.push(format!("what was lost is not known, {} counted what cannot be", counted(miscounted, "channel")));
+    } else if lost > 0 {
         wrong.push(format!("{} lost", counted(lost, "stamp")));
     }
     if lacking > 0 {

@@ -43,9 +43,10 @@ fn typeset(decimal: Decimal) -> String {
 }
 
 /// `60 000`: a count in groups of three.
-pub(crate) fn count(number: impl TryInto<u64>) -> String {
-    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
-    let mut grouped = String::new();
+pub(crate) fn count(number: impl TryInto<i128>) -> String {
+    let number = number.try_into().unwrap_or(i128::MAX); // wider than any count
+    let digits = number.unsigned_abs().to_string();
+    let mut grouped = String::from(if number < 0 { "−" } else { "" });
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push('\u{202f}');
@@ -56,8 +57,8 @@ pub(crate) fn count(number: impl TryInto<u64>) -> String {
 }
 
 /// `1 stamp`, `2 stamps`.
-pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
-    let number = number.try_into().unwrap_or(u64::MAX);
+pub(crate) fn counted(number: impl TryInto<i128>, one: &str) -> String {
+    let number = number.try_into().unwrap_or(i128::MAX);
     format!("{}\u{a0}{one}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
@@ -97,6 +98,10 @@ mod tests {
         assert_eq!(
             (count(7), count(1_234u64), count(60_000_000u64)),
             ("7".into(), "1\u{202f}234".into(), "60\u{202f}000\u{202f}000".into())
+        );
+        assert_eq!(
+            (count(-1_234), count(1i128 << 65)),
+            ("−1\u{202f}234".into(), "36\u{202f}893\u{202f}488\u{202f}147\u{202f}419\u{202f}103\u{202f}232".into())
         );
         assert_eq!((counted(1, "event"), counted(0, "event")), ("1\u{a0}event".into(), "0\u{a0}events".into()));
         assert_eq!(utc(0), "1970-01-01 00:00 UTC");

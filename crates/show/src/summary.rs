@@ -11,6 +11,7 @@ use tickscope_store::{Channel, Event, EventKind, Policy};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::{StageRole, StageRow};
 
+use crate::channel_counts::{self, Count};
 use crate::remarks::{reach, unanswered};
 use crate::rivals::acknowledged;
 use crate::stage_table::{Shown, View};
@@ -170,14 +171,12 @@ fn narrowed(analysis: &Analysis) -> Option<String> {
 /// What was lost: counts of what was counted.
 pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let Shown { analysis, channels, .. } = *shown;
-    // Counts of a damaged pool are any numbers: each is shown, and no sum goes around.
-    let sum =
-        |of: fn(&tickscope_store::Channel) -> i64| channels.iter().map(of).fold(0, i64::saturating_add).max(0) as u64;
+    let sum = |of: Count| channel_counts::sum(channels, of);
     let (stored, dropped) = (sum(|channel| channel.stored), sum(|channel| channel.dropped));
     let (refused, uncommitted) = (sum(|channel| channel.refused), sum(|channel| channel.uncommitted));
     let overwritten = sum(|channel| channel.overwritten.unwrap_or(0));
     let of_no_channel = shown.events.iter().filter(|event| event.what.is_of_no_channel());
-    let uncounted = of_no_channel.filter_map(amount).fold(0, u64::saturating_add);
+    let uncounted = of_no_channel.filter_map(amount).map(i128::from).sum();
     let parts = [
         (dropped, "found no free memory"),
         (overwritten, "were overwritten by later ones"),
@@ -188,10 +187,11 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let lost: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
     let removed = sum(|channel| channel.removed.unwrap_or(0));
-    let all = [stored, removed, dropped, overwritten, refused, uncommitted, uncounted];
-    let all = all.into_iter().fold(0, u64::saturating_add);
+    let all: i128 = [stored, removed, dropped, overwritten, refused, uncommitted, uncounted].into_iter().sum();
+    let miscounted = channel_counts::impossible(channels);
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "unknown: the run has no counts of stamps".into(),
+        _ if miscounted > 0 => format!("unknown: {} counted what cannot be", counted(miscounted, "channel")),
         _ if shown.events.iter().any(|event| event.what == EventKind::MemoryLost) => {
             let known = lost.iter().map(|lost| format!("; {lost}")).collect::<String>();
             format!(
@@ -225,13 +225,13 @@ pub(crate) fn damage(faults: &[tickscope_store::Error]) -> Option<String> {
 
 /// Stamps that were refused, a line a point; under `own` with the reason.
 fn refused_stamps(channels: &[Channel]) -> Vec<String> {
-    let mut points: BTreeMap<String, (i64, bool)> = BTreeMap::new();
+    let mut points: BTreeMap<String, (i128, bool)> = BTreeMap::new();
     for channel in channels.iter().filter(|channel| channel.refused > 0 && channel.policy != Channel::LOG_POLICY) {
         let (refused, is_own) = points.entry(format!("{}.{}", channel.node, channel.point)).or_default();
-        *refused = refused.saturating_add(channel.refused);
+        *refused += i128::from(channel.refused);
         *is_own |= channel.policy == Policy::Own.name();
     }
-    let line = |(point, (refused, is_own)): (String, (i64, bool))| {
+    let line = |(point, (refused, is_own)): (String, (i128, bool))| {
         let why = match is_own {
             true => "under own each is, until a function is named: tickscope_choose, Channel::choose",
             false => "of tick 0, of a clock that could not be read, or under a policy of a later version",

@@ -3,10 +3,11 @@
 mod site;
 
 use site::Analysed;
+use site::copied::Copied;
 use tickscope_show::Report;
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_show::terminal::Terminal;
-use tickscope_store::{Channel, Event, EventKind};
+use tickscope_store::{Channel, Event, EventKind, write_channels};
 
 const CAUSE: &str = "an exchange <that> cannot be";
 
@@ -54,6 +55,38 @@ fn overwritten_stamps_are_lost_in_the_terminal_and_on_the_page() {
     assert_eq!(told(&channels), [false; 2]);
     channels[0].overwritten = Some(5);
     assert_eq!(told(&channels), [true; 2]);
+}
+
+#[test]
+fn counts_that_cannot_be_are_a_finding_with_their_file_and_no_sum_of_them_is_what_was_lost() {
+    let told = |change: fn(&mut Channel, usize)| {
+        let copied = Copied::new(1);
+        let mut channels = copied.run().channels().unwrap().found;
+        let node = channels[0].node.clone();
+        channels.retain(|channel| channel.node == node);
+        assert!(channels.len() >= 2);
+        channels.iter_mut().enumerate().for_each(|(at, channel)| change(channel, at));
+        write_channels(&copied.run().paths().channels(node.as_str()), &channels).unwrap();
+        let analysed = Analysed::of(copied);
+        let shown = Shown { run: &analysed.run, analysis: &analysed.analysis, events: &[], channels: &channels };
+        let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
+        let page = Report { channels: &channels, ..analysed.report() }.html().unwrap();
+        ([terminal, page], format!("channels/node={node}.parquet: expected counts of stamps, found"))
+    };
+    let (whole, file) = told(|_, _| ());
+    assert!(whole.iter().all(|text| !text.contains(&file) && !text.contains("what cannot be")), "{whole:?}");
+    for change in [
+        |channel: &mut Channel, _: usize| (channel.dropped, channel.refused) = (i64::MAX, i64::MAX),
+        |channel: &mut Channel, _| channel.overwritten = Some(i64::MIN),
+        |channel: &mut Channel, at| channel.uncommitted = [7, -7].get(at).copied().unwrap_or(0),
+    ] {
+        let ([terminal, page], file) = told(change);
+        assert!(terminal.contains(&file) && page.contains(&file), "{terminal}");
+        assert!(terminal.contains("lost: unknown: ") && page.contains("what was lost is not known"), "{terminal}");
+        for text in [&terminal, &page] {
+            assert!(!text.contains("none was dropped") && !text.contains(&u64::MAX.to_string()), "{text}");
+        }
+    }
 }
 
 /// A line, without how it is set.

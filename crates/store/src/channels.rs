@@ -107,6 +107,9 @@ impl FromStr for ChannelState {
 
 named_values!(ChannelState);
 
+/// More than any thread can count: one a nanosecond for two years.
+const MOST_COUNTED: i64 = 1 << 56;
+
 impl Channel {
     /// `policy` of the channel that a log was imported as: every line that is a reading is a stamp.
     pub const LOG_POLICY: &str = "log";
@@ -132,6 +135,26 @@ impl Channel {
     /// Stamps that found no free block, or that later ones took the place of.
     pub fn ever_lost(&self) -> i64 {
         self.dropped.saturating_add(self.overwritten.unwrap_or(0))
+    }
+
+    /// A count that no program can have made, with its name in the file, if there is one: whatever it was read from,
+    /// as a rule a pool of shared memory, was damaged.
+    pub fn impossible_count(&self) -> Option<(&'static str, i64)> {
+        let spared = [
+            ("removed", self.removed),
+            ("seen", self.seen),
+            ("kept", self.kept),
+            ("counted", self.counted),
+            ("overwritten", self.overwritten),
+        ];
+        let always = [
+            ("stored", self.stored),
+            ("dropped", self.dropped),
+            ("refused", self.refused),
+            ("uncommitted", self.uncommitted),
+        ];
+        let all = always.into_iter().chain(spared.map(|(name, count)| (name, count.unwrap_or(0))));
+        all.into_iter().find(|(_, count)| !(0..=MOST_COUNTED).contains(count))
     }
 
     /// Returns whether the run's window removed stamps of it.

@@ -1,7 +1,7 @@
 //! The golden run, analysed, and its report.
 
 #[path = "../../../analysis/tests/site/copied.rs"]
-mod copied;
+pub mod copied;
 
 use copied::Copied;
 use tickscope_analysis::figures::Figures;
@@ -19,7 +19,10 @@ pub struct Analysed {
 
 impl Analysed {
     pub fn new() -> Self {
-        let copied = Copied::new(1);
+        Self::of(Copied::new(1))
+    }
+
+    pub fn of(copied: Copied) -> Self {
         let run = copied.run();
         let (analysis, figures) = analyse_with_figures(&run, &Query::default(), false).unwrap();
         Self { run, analysis, figures, _copied: copied }
