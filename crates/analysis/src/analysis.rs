@@ -371,7 +371,7 @@ fn stages(
 ) -> (Vec<StageRow>, Vec<StageFigures>) {
     let all = values.finish_stages(|stage, mut values| {
         let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
-        let asked = query.quantiles.iter().filter_map(|&quantile| values.quantile(quantile)).collect();
+        let asked = values.quantiles(&query.quantiles);
         let row = StageRow::new(layout, clocks, stage, &tallies[stage], values);
         (row.map(|row| StageRow { quantiles: asked, ..row }), drawn)
     });

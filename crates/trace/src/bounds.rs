@@ -20,7 +20,6 @@
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
 
 use tickscope_bracket::Refused;
-use tickscope_stats::Quantile;
 use tickscope_tick::Span;
 
 use crate::share::{Share, add_shares};
@@ -130,41 +129,6 @@ struct End {
 struct Place {
     tick: i64,
     own: Common,
-}
-
-/// A quantile or the mean of the estimates, and what the true one lies between, in ticks of the reference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QuantileBounds {
-    /// That of the estimates.
-    pub estimate: i64,
-    /// That of the lower ends; the true one is not below.
-    pub lo: i64,
-    /// That of the upper ends; the true one is not above.
-    pub hi: i64,
-}
-
-/// All values of one stage, of the traces that have one; 24 bytes a trace, 8 where every interval reaches as far around
-/// its estimate, as within the reference's node.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct StageValues {
-    estimate: Vec<i64>,
-    /// How far every interval reaches below and above its estimate; `None` once they differ.
-    reach: Reach,
-    /// Empty as long as there is one reach.
-    lo: Vec<i64>,
-    hi: Vec<i64>,
-}
-
-/// Extremes of how far the intervals of a stage's values reach.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Reach {
-    /// No value yet.
-    #[default]
-    Unknown,
-    /// The same below and above every estimate.
-    One([i64; 2]),
-    /// Spelled out for each value.
-    Several,
 }
 
 /// How far rounding moves one estimate against another of the same clock: both are rounded down by less than 1.
@@ -411,97 +375,5 @@ impl Apart {
     /// The same distance at both ends.
     pub fn by(ticks: u64) -> Self {
         Self { from_ticks: ticks, to_ticks: ticks }
-    }
-}
-
-impl StageValues {
-    /// Adds the values of a stage of `traces`: `stage` is its index in the layout. Repeated ones are left out as in
-    /// [`tally`].
-    pub fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations, stage: usize) {
-        let (Some(of), Some(columns)) = (layout.stages().get(stage), durations.stages().get(stage)) else { return };
-        for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [of.from, of.to])) {
-            if let Some(values) = columns.values(row) {
-                self.push(values);
-            }
-        }
-    }
-
-    /// Adds one duration: estimate, lo, hi, in ticks of the reference.
-    pub fn push(&mut self, [estimate, lo, hi]: [i64; 3]) {
-        let reach =
-            estimate.checked_sub(lo).zip(hi.checked_sub(estimate)).map_or(Reach::Several, |(b, a)| Reach::One([b, a]));
-        self.settle(reach);
-        self.estimate.push(estimate);
-        if self.reach == Reach::Several {
-            self.lo.push(lo);
-            self.hi.push(hi);
-        }
-    }
-
-    /// Adds all values of `other`, gathered of other traces of the stage.
-    pub fn append(&mut self, mut other: Self) {
-        self.settle(other.reach);
-        other.settle(self.reach);
-        self.estimate.append(&mut other.estimate);
-        self.lo.append(&mut other.lo);
-        self.hi.append(&mut other.hi);
-    }
-
-    /// Makes room for values of that reach.
-    fn settle(&mut self, reach: Reach) {
-        if self.reach == reach || reach == Reach::Unknown {
-            return;
-        }
-        match self.reach {
-            Reach::Unknown => self.reach = reach,
-            Reach::One(_) => self.spell_out(),
-            Reach::Several => {}
-        }
-    }
-
-    /// Gives every value ends of its own.
-    fn spell_out(&mut self) {
-        if let Reach::One([below, above]) = self.reach {
-            self.lo = self.estimate.iter().map(|estimate| estimate - below).collect();
-            self.hi = self.estimate.iter().map(|estimate| estimate + above).collect();
-        }
-        self.reach = Reach::Several;
-    }
-
-    /// The quantile with its bounds; `None` without values. Reorders the values, each column for itself: an order
-    /// statistic does not ask which lower end belonged to which estimate.
-    pub fn quantile(&mut self, quantile: Quantile) -> Option<QuantileBounds> {
-        let estimate = quantile.of(&mut self.estimate)?;
-        if let Reach::One([below, above]) = self.reach {
-            return Some(QuantileBounds { estimate, lo: estimate - below, hi: estimate + above });
-        }
-        Some(QuantileBounds { estimate, lo: quantile.of(&mut self.lo)?, hi: quantile.of(&mut self.hi)? })
-    }
-
-    /// The mean with its bounds: the true one lies between the means of the ends, rounded outward to a tick. `None`
-    /// without values.
-    pub fn mean(&self) -> Option<QuantileBounds> {
-        let sum = |values: &[i64]| values.iter().map(|&value| i128::from(value)).sum::<i128>();
-        let count = Some(self.estimate.len() as i128).filter(|&count| count > 0)?;
-        let estimate = sum(&self.estimate);
-        let (lo, hi) = match self.reach {
-            Reach::One([below, above]) => (estimate - count * i128::from(below), estimate + count * i128::from(above)),
-            _ => (sum(&self.lo), sum(&self.hi)),
-        };
-        let near = (2 * estimate + count).div_euclid(2 * count);
-        let [estimate, lo, hi] = [near, lo.div_euclid(count), -(-hi).div_euclid(count)].map(i64::try_from);
-        Some(QuantileBounds { estimate: estimate.ok()?, lo: lo.ok()?, hi: hi.ok()? })
-    }
-
-    /// All estimates, all lower ends, all upper ends, each in ascending order for itself: what any number of quantiles
-    /// and counts can be read from.
-    pub fn sorted(&mut self) -> [&[i64]; 3] {
-        self.estimate.sort_unstable();
-        if self.reach == Reach::Several {
-            self.lo.sort_unstable();
-            self.hi.sort_unstable();
-        }
-        self.spell_out(); // ends that all lie as far from their estimates have their order
-        [&self.estimate, &self.lo, &self.hi]
     }
 }

@@ -19,15 +19,15 @@ mod join;
 mod layout;
 mod marks;
 mod nullable;
+mod packed;
 mod reconstruction;
 mod share;
 mod source;
+mod stage_values;
 mod table;
 mod traces;
 
-pub use bounds::{
-    Apart, Common, QuantileBounds, RefusedBy, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally,
-};
+pub use bounds::{Apart, Common, RefusedBy, SUSPICIONS_KEPT, StageTally, Suspicion, tally};
 pub use clocks::{Clock, Clocks, CounterPair, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
@@ -42,6 +42,7 @@ pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};
 pub use share::{Share, SharePlan, Sums};
 pub use source::{Attribute, Columns, Extent, KeptStamps, LongSpans, StampColumns, StampSource};
+pub use stage_values::{QuantileBounds, StageValues};
 pub use table::{Answer, Sign, StageRow, largest_share, slowest};
 pub use tickscope_stats::Quantile;
 pub use traces::{Column, Traces};

@@ -91,6 +91,8 @@ impl StageRow {
     ) -> Option<Self> {
         let of = layout.stages().get(stage)?;
         let name = |point: usize| layout.points().get(point).map(|point| point.place.to_string());
+        let shown = [Quantile::MEDIAN, Quantile::P99, Quantile::P999, Quantile::MAXIMUM];
+        let [p50, p99, p999, max] = <[_; 4]>::try_from(values.quantiles(&shown)).map_or([None; 4], |of| of.map(Some));
         Some(Self {
             name: of.name.clone(),
             from: name(of.from)?,
@@ -102,10 +104,10 @@ impl StageRow {
             refused_by: tally.refused_by,
             impossible: tally.impossible,
             against_inferred: tally.against_inferred,
-            p50: values.quantile(Quantile::MEDIAN),
-            p99: values.quantile(Quantile::P99),
-            p999: values.quantile(Quantile::P999),
-            max: values.quantile(Quantile::MAXIMUM),
+            p50,
+            p99,
+            p999,
+            max,
             quantiles: Vec::new(),
             mean: values.mean(),
             share: tally.share,

@@ -94,6 +94,11 @@ impl Traces {
         self.marks(row).is_none_or(|marks| marks.together(layout, stage.from, stage.to))
     }
 
+    /// Returns whether some row may repeat what the row before says.
+    pub(crate) fn has_repeats(&self) -> bool {
+        self.occurrences.iter().any(|&occurrence| occurrence != 0)
+    }
+
     /// Returns whether this row only repeats what the row before says of these points: a further trace of the same id
     /// that has the same stamps there, or none.
     pub fn repeats(&self, row: usize, points: [usize; 2]) -> bool {
