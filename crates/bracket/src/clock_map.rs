@@ -19,7 +19,7 @@ pub struct ClockMap {
 
 /// Interval of the reference while the local clock stands within some ticks: looked up once, used for every span from
 /// or to there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Held {
     /// In units of 2^-60 ticks from the frame's first reference tick, as [`Bounds`].
     lo: i128,
@@ -27,6 +27,10 @@ pub struct Held {
     /// Twice the middle of the bounds at the first local tick.
     doubled_middle: i128,
 }
+
+/// Where in a clock map the last question was. Answers do not depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Near(usize);
 
 impl ClockMap {
     /// The clock map that `brackets`, in any order, allow under `model`.
@@ -104,8 +108,14 @@ impl ClockMap {
     /// Where the reference stood while the local clock stood within `ticks`; one search.
     #[inline]
     pub fn hold(&self, ticks: Interval<Tick<Local>>) -> Result<Held, Finding> {
+        self.hold_near(ticks, &mut Near::default())
+    }
+
+    /// The same without a search, where the ticks are near those that were asked for with the same `near` before.
+    #[inline]
+    pub fn hold_near(&self, ticks: Interval<Tick<Local>>, near: &mut Near) -> Result<Held, Finding> {
         let [first, last] = [self.frame.local(ticks.lo())?, self.frame.local(ticks.hi())?];
-        let [first, last] = self.envelope.ends(first, last);
+        let [first, last] = self.envelope.ends(first, last, &mut near.0);
         Ok(Held { lo: first.lo, hi: last.hi, doubled_middle: first.doubled_middle() })
     }
 

@@ -62,12 +62,12 @@ impl Cone {
     /// The least that the reference runs while the local domain runs `distance`, in units of 2^-60; what 128 bits do
     /// not hold is beyond every difference of 64-bit ticks, and is left at their end.
     pub(crate) fn reference_at_least(&self, distance: i128) -> i128 {
-        if distance < 0 { self.fastest.saturating_mul(distance) } else { self.slowest.saturating_mul(distance) }
+        product(if distance < 0 { self.fastest } else { self.slowest }, distance)
     }
 
     /// The most that the reference runs meanwhile, in the same units.
     pub(crate) fn reference_at_most(&self, distance: i128) -> i128 {
-        if distance < 0 { self.slowest.saturating_mul(distance) } else { self.fastest.saturating_mul(distance) }
+        product(if distance < 0 { self.slowest } else { self.fastest }, distance)
     }
 
     /// The least that the local domain runs while the reference runs `ticks`, not negative and below 2^66; rounded
@@ -86,6 +86,12 @@ impl Cone {
         let ticks = -(-self.reference_at_most(local_ticks.into()) >> Self::FRACTION_BITS);
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
+}
+
+/// A slope times a distance, or the end of 128 bits beyond it. Slopes are below 2^73: most distances need no look.
+#[inline]
+fn product(slope: i128, distance: i128) -> i128 {
+    if distance.unsigned_abs() < 1 << 53 { slope * distance } else { slope.saturating_mul(distance) }
 }
 
 /// `ratio * parts / 10^9` in units of 2^-60, rounded down. A ratio's parts are below 2^90 and `parts` below 2^31.

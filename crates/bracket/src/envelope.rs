@@ -79,10 +79,12 @@ impl Envelope {
         self.pieces[self.piece_of(y)].at(y, self.cone)
     }
 
-    /// The bounds at two ticks of the frame, both in reach, `last` not before `first`: one search where they are near.
+    /// The bounds at two ticks of the frame, both in reach, `last` not before `first`: no search where they are near
+    /// each other, and near the tick that was asked for before, which `near` holds.
     #[inline]
-    pub fn ends(&self, first: i64, last: i64) -> [Bounds; 2] {
-        let piece = self.piece_of(first);
+    pub fn ends(&self, first: i64, last: i64, near: &mut usize) -> [Bounds; 2] {
+        let piece = self.piece_near(first, *near);
+        *near = piece;
         let begins_between = self.starts.get(piece + 1).is_some_and(|&start| start <= last);
         let last_piece = if begins_between { self.piece_of(last) } else { piece };
         [self.pieces[piece].at(first, self.cone), self.pieces[last_piece].at(last, self.cone)]
@@ -110,6 +112,16 @@ impl Envelope {
             if holds(&self.pieces[middle], self.starts[middle]) { with = middle } else { without = middle }
         }
         &self.pieces[with]
+    }
+
+    /// The piece of a tick, looked for first in the one `near` and the one after it.
+    #[inline]
+    fn piece_near(&self, y: i64, near: usize) -> usize {
+        let holds = |piece: usize| {
+            let next = self.starts.get(piece + 1);
+            self.starts.get(piece).is_some_and(|&start| start <= y) && next.is_none_or(|&start| y < start)
+        };
+        [near, near + 1].into_iter().find(|&piece| holds(piece)).unwrap_or_else(|| self.piece_of(y))
     }
 
     #[inline]

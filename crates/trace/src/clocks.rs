@@ -94,6 +94,16 @@ pub enum Refusal {
     Unrelated,
 }
 
+/// What the durations of a stage between two readings of counters come from.
+pub(crate) enum Way<'a> {
+    /// The distance on the reference.
+    Reference,
+    /// The distance on another counter, and its clock map.
+    Mapped(&'a ClockMap),
+    /// Where both stamps lie on the reference.
+    Across,
+}
+
 /// A stamp, and where it lies.
 #[derive(Clone, Copy)]
 pub(crate) struct Placed {
@@ -311,6 +321,20 @@ impl Clocks {
         Some(Sighting { point, counter, reference })
     }
 
+    /// How durations of a stage are computed whose stamps were both read from counters; `None`: stamp by stamp, as
+    /// [`Clocks::measure`] does.
+    pub(crate) fn way(&self, stage: &Stage) -> Option<Way<'_>> {
+        let ends = [stage.from, stage.to];
+        let is_other = ends.into_iter().any(|point| self.own(point).is_some());
+        if stage.from == stage.to || is_other || !self.relates(stage) {
+            return None;
+        }
+        if !self.share_a_counter(stage) {
+            return self.pairs.is_empty().then_some(Way::Across);
+        }
+        Some(self.clock_map(stage.from).map_or(Way::Reference, Way::Mapped))
+    }
+
     fn share_a_counter(&self, stage: &Stage) -> bool {
         let both_reference = self.clock_map(stage.from).is_none() && self.clock_map(stage.to).is_none();
         let counter = |point: usize| self.chains.get(point).map(|chain| chain.counter);
@@ -343,7 +367,7 @@ impl Clocks {
     }
 
     /// Where the counter of a point's node stood when it read `raw`.
-    fn while_read(&self, point: usize, raw: i64) -> Option<Interval<Tick<Local>>> {
+    pub(crate) fn while_read(&self, point: usize, raw: i64) -> Option<Interval<Tick<Local>>> {
         let last = raw.checked_add(*self.widths.get(point)?)?;
         Interval::new(Tick::new(raw), Tick::new(last)).ok()
     }

@@ -18,9 +18,12 @@
 //! interval exists, or the two stamps are not known to be of one passage of their id, the duration is missing and is
 //! counted as refused, with both stamps ([`crate::StageTally`]).
 
+use std::cell::OnceCell;
+
 use tickscope_bracket::Refused;
 
 use crate::clocks::Placed;
+use crate::readings::Readings;
 use crate::{Clocks, Column, Error, Layout, Refusal, Stage, StageRole, Traces};
 
 /// Every stage of some traces, row by row as the traces, stages in the layout's order.
@@ -77,12 +80,18 @@ impl Durations {
             let remedy = "use the layout that the traces were joined with";
             return Err(Error::new(format!("traces and clocks of the layout's {points} points"), found, remedy));
         }
-        let placed: Vec<_> = (0..points).map(|point| placed(clocks, point, &traces.points()[point])).collect();
-        let measured =
-            |stage: &Stage| StageDurations::between(clocks, stage, &placed, |row| traces.together(layout, stage, row));
+        let placed: Vec<_> = (0..points).map(|point| Placing::of(clocks, point, &traces.points()[point])).collect();
+        let measured = |stage: &Stage| {
+            let together = |row| traces.together(layout, stage, row);
+            let (from, to) = (&placed[stage.from], &placed[stage.to]);
+            match clocks.way(stage).zip(from.readings.as_ref().zip(to.readings.as_ref())) {
+                Some((way, (from, to))) => from.until(to, &way, together),
+                None => StageDurations::between(clocks, stage, from.stamps(clocks), to.stamps(clocks), together),
+            }
+        };
         let stages = stages.iter().map(measured).collect();
-        let own = |(point, placed): (usize, &Vec<Stamp>)| clocks.own(point).map(|_| OwnStamps::of(placed));
-        Ok(Self { stages, own: placed.iter().enumerate().map(own).collect() })
+        let own = |placed: &Placing| clocks.own(placed.point).map(|_| OwnStamps::of(placed.stamps(clocks)));
+        Ok(Self { stages, own: placed.iter().map(own).collect() })
     }
 
     /// The stages, in the layout's order; of [`Durations::since_first`] one a point.
@@ -102,22 +111,57 @@ impl Durations {
     }
 }
 
-type Stamp = Option<Result<Placed, Refusal>>;
+pub(crate) type Stamp = Option<Result<Placed, Refusal>>;
+
+/// Where the stamps of a point lie.
+struct Placing<'a> {
+    point: usize,
+    column: &'a Column,
+    /// `None`: they were read from another clock than the node's counter.
+    readings: Option<Readings<'a>>,
+    /// One by one, where somebody asked.
+    stamps: OnceCell<Vec<Stamp>>,
+}
+
+impl<'a> Placing<'a> {
+    fn of(clocks: &Clocks, point: usize, column: &'a Column) -> Self {
+        let readings = clocks.own(point).is_none().then(|| Readings::of(clocks, point, column));
+        Self { point, column, readings, stamps: OnceCell::new() }
+    }
+
+    fn stamps(&self, clocks: &Clocks) -> &[Stamp] {
+        self.stamps.get_or_init(|| placed(clocks, self.point, self.column))
+    }
+}
 
 impl StageDurations {
     /// `together`: whether the stamps of a row are of one passage.
-    fn between(clocks: &Clocks, stage: &Stage, placed: &[Vec<Stamp>], together: impl Fn(usize) -> bool) -> Self {
-        let mut result = Self::default();
-        for (row, (from, to)) in placed[stage.from].iter().zip(&placed[stage.to]).enumerate() {
-            let values = match (from, to) {
-                (&Some(Ok(from)), &Some(Ok(to))) if together(row) => clocks.measure(stage, from, to),
-                _ => None,
-            };
-            result.estimate.push(values.map(|[estimate, ..]| estimate));
-            result.lo.push(values.map(|[_, lo, _]| lo));
-            result.hi.push(values.map(|[.., hi]| hi));
+    pub(crate) fn between(
+        clocks: &Clocks,
+        stage: &Stage,
+        from: &[Stamp],
+        to: &[Stamp],
+        together: impl Fn(usize) -> bool,
+    ) -> Self {
+        Self::of_rows(from.len(), |row| match (from[row], to[row]) {
+            (Some(Ok(from)), Some(Ok(to))) if together(row) => clocks.measure(stage, from, to),
+            _ => None,
+        })
+    }
+
+    /// So many rows, with the values of each.
+    #[inline]
+    pub(crate) fn of_rows(rows: usize, values: impl Fn(usize) -> Option<[i64; 3]>) -> Self {
+        let [mut estimates, mut lower, mut upper] = [(); 3].map(|()| vec![0; rows]);
+        let mut valid = vec![false; rows];
+        let places = estimates.iter_mut().zip(&mut lower).zip(&mut upper).zip(&mut valid);
+        for (row, (((estimate, lo), hi), valid)) in places.enumerate() {
+            if let Some(found) = values(row) {
+                ([*estimate, *lo, *hi], *valid) = (found, true);
+            }
         }
-        result
+        let column = |values| Column::of_rows(values, valid.clone());
+        Self { estimate: column(estimates), lo: column(lower), hi: column(upper) }
     }
 }
 
@@ -138,6 +182,6 @@ impl OwnStamps {
     }
 }
 
-fn placed(clocks: &Clocks, point: usize, column: &Column) -> Vec<Stamp> {
+pub(crate) fn placed(clocks: &Clocks, point: usize, column: &Column) -> Vec<Stamp> {
     (0..column.len()).map(|row| column.get(row).map(|raw| clocks.place(point, raw))).collect()
 }

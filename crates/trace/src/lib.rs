@@ -20,6 +20,7 @@ mod layout;
 mod marks;
 mod nullable;
 mod packed;
+mod readings;
 mod reconstruction;
 mod share;
 mod source;

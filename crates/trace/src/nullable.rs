@@ -164,6 +164,13 @@ impl<T: Clone + Default> Nullable<T> {
         self.settle();
     }
 
+    /// A value each, the default where the row is null, and whether each row has one.
+    pub(crate) fn of_rows(values: Vec<T>, valid: Vec<bool>) -> Self {
+        let mut column = Self { rows: values.len(), values, valid };
+        column.settle();
+        column
+    }
+
     /// The rows of `range`, which lies within the column.
     pub fn slice(&self, range: Range<usize>) -> Self {
         let part = |range: Range<usize>| self.values.get(range).unwrap_or_default().to_vec();

@@ -72,10 +72,14 @@ impl StageValues {
         if !repeats && valid.is_empty() && valid_lo.is_empty() && valid_hi.is_empty() {
             return self.extend([estimate, lo, hi]);
         }
-        for row in all.filter(|&row| is_valid(row) && !(repeats && traces.repeats(row, [of.from, of.to]))) {
-            self.open[0].push(estimate[row]);
-            self.open[1].push(lo[row]);
-            self.open[2].push(hi[row]);
+        let counts = |row: &usize| is_valid(*row) && !(repeats && traces.repeats(*row, [of.from, of.to]));
+        let mut first = 0;
+        while let Some(begin) = (first..all.end).find(counts) {
+            let end = (begin..all.end).find(|row| !counts(row)).unwrap_or(all.end);
+            for (open, values) in self.open.iter_mut().zip([estimate, lo, hi]) {
+                open.extend_from_slice(&values[begin..end]);
+            }
+            first = end;
         }
         self.pack_many();
     }
