@@ -142,10 +142,22 @@ pub const SUSPICIONS_KEPT: usize = 16;
 /// Further traces of an id that have the same two stamps repeat a duration and are left out.
 pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
     add_shares(layout, traces, durations, tallies);
+    let repeats = traces.has_repeats();
     for ((stage, columns), tally) in layout.stages().iter().zip(durations.stages()).zip(tallies) {
         let (Some(from), Some(to)) = (traces.points().get(stage.from), traces.points().get(stage.to)) else { continue };
+        let mut read = Read::between(clocks, stage);
+        let on_path = matches!(stage.role, StageRole::Path | StageRole::EndToEnd).then(|| layout.is_inferred());
+        let measured = Measured::of(columns, [from, to]).filter(|_| !repeats);
         for (row, &occurrence) in traces.occurrences().iter().enumerate() {
-            if traces.repeats(row, [stage.from, stage.to]) {
+            if let Some((read, measured)) = read.as_mut().zip(measured.as_ref()) {
+                let found = measured.at(row).filter(|([.., hi], _)| *hi >= 0 || on_path.is_none());
+                if let Some((values, ticks)) = found {
+                    tally.count += 1;
+                    read.add(values, ticks);
+                    continue;
+                }
+            }
+            if repeats && traces.repeats(row, [stage.from, stage.to]) {
                 continue;
             }
             let Some((from_tick, to_tick)) = from.get(row).zip(to.get(row)) else {
@@ -163,12 +175,79 @@ pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Dura
                 tally.refuse(refusal, stamps);
                 continue;
             };
-            let ends = [(stage.from, from_tick), (stage.to, to_tick)]
-                .map(|(point, raw)| durations.place(point, row, raw, clocks.width(point)));
-            let on_path = matches!(stage.role, StageRole::Path | StageRole::EndToEnd);
-            tally.add(on_path.then(|| layout.is_inferred()), stamps, values);
-            tally.widen(values, ends, clocks.reading_error(stage, ends));
+            tally.add(on_path, stamps, values);
+            match &mut read {
+                Some(read) => read.add(values, [from_tick, to_tick]),
+                None => {
+                    let ends = [(stage.from, from_tick), (stage.to, to_tick)]
+                        .map(|(point, raw)| durations.place(point, row, raw, clocks.width(point)));
+                    tally.widen(values, ends, clocks.reading_error(stage, ends));
+                }
+            }
         }
+        read.into_iter().for_each(|read| tally.widen_by(read));
+    }
+}
+
+/// The columns of a stage, where each has some values.
+struct Measured<'a> {
+    /// Which rows have a duration, and so both stamps; empty: all.
+    valid: &'a [bool],
+    values: [&'a [i64]; 3],
+    ticks: [&'a [i64]; 2],
+}
+
+impl<'a> Measured<'a> {
+    fn of(stage: &'a StageDurations, ticks: [&'a Column; 2]) -> Option<Self> {
+        let all = |column: &'a Column| column.parts(0..column.len());
+        let [estimate, lo, hi] = stage.columns().map(all);
+        let ((estimate, valid), (lo, valid_lo), (hi, valid_hi)) = (estimate?, lo?, hi?);
+        let [from, to] = ticks.map(all);
+        let (from, to) = (from?.0, to?.0);
+        let alike = valid == valid_lo && valid == valid_hi && [from.len(), to.len()] == [estimate.len(); 2];
+        alike.then_some(Self { valid, values: [estimate, lo, hi], ticks: [from, to] })
+    }
+
+    /// Estimate, lo and hi of a row, and its ticks.
+    #[inline]
+    fn at(&self, row: usize) -> Option<([i64; 3], [i64; 2])> {
+        let has = self.valid.is_empty() || self.valid[row];
+        has.then(|| (self.values.map(|of| of[row]), self.ticks.map(|of| of[row])))
+    }
+}
+
+/// Errors of some durations between readings of counters, which are as wide in each trace: only what differs is looked
+/// at one by one.
+struct Read {
+    /// The reading errors at either end.
+    ends: [Common; 2],
+    /// The part of a duration's error that is due to them.
+    own: Common,
+    /// How far the widest interval reaches.
+    whole: Common,
+    /// The first and the last tick at either end; `None` without durations.
+    ticks: Option<[(i64, i64); 2]>,
+}
+
+impl Read {
+    /// `None` where a stamp was read from another clock.
+    fn between(clocks: &Clocks, stage: &Stage) -> Option<Self> {
+        let ends = [stage.from, stage.to];
+        if ends.into_iter().any(|point| clocks.own(point).is_some()) {
+            return None;
+        }
+        let ends = ends.map(|point| Common { below_ticks: 0, above_ticks: clocks.width(point) });
+        let own = clocks.reading_error(stage, ends.map(|own| Place { tick: 0, own }));
+        Some(Self { ends, own, whole: Common::default(), ticks: None })
+    }
+
+    #[inline]
+    fn add(&mut self, [estimate, lo, hi]: [i64; 3], [from, to]: [i64; 2]) {
+        let whole = Common { below_ticks: lo.abs_diff(estimate), above_ticks: hi.abs_diff(estimate) };
+        self.whole = self.whole.widest(whole);
+        let [of_from, of_to] = self.ticks.get_or_insert([(from, from), (to, to)]);
+        *of_from = (of_from.0.min(from), of_from.1.max(from));
+        *of_to = (of_to.0.min(to), of_to.1.max(to));
     }
 }
 
@@ -244,6 +323,20 @@ impl StageTally {
         self.common = self.common.widest(whole.beyond(own));
         self.from.stretch(from);
         self.to.stretch(to);
+    }
+
+    /// The same of many durations: the widest of each part is that part of the widest.
+    fn widen_by(&mut self, Read { ends, own, whole, ticks }: Read) {
+        let Some(ticks) = ticks else { return };
+        self.whole = self.whole.widest(whole);
+        self.own = self.own.widest(whole.least(own));
+        self.common = self.common.widest(whole.beyond(own));
+        for (tick, own) in [(ticks[0].0, ends[0]), (ticks[0].1, ends[0])] {
+            self.from.stretch(Place { tick, own });
+        }
+        for (tick, own) in [(ticks[1].0, ends[1]), (ticks[1].1, ends[1])] {
+            self.to.stretch(Place { tick, own });
+        }
     }
 
     fn keep(&mut self, stamps: Suspicion) {

@@ -6,7 +6,7 @@
 //! Deliberately absent: traces that lack a stage of the route, and the shares of branches and extra stages, which are
 //! no parts of a whole.
 
-use crate::{Durations, Layout, Stage, StageRole, StageTally, Traces};
+use crate::{Durations, Layout, StageDurations, StageRole, StageTally, Traces};
 
 /// Sums of one stage and of the whole that it is a part of, over the traces that have all stages of the route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,14 +80,35 @@ impl SharePlan {
 
 /// Adds `durations` of `traces` to the shares of the layout's stages.
 pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
-    let (plan, stages) = (SharePlan::of(layout), layout.stages());
-    let mut shares = vec![None; stages.len()];
-    for row in 0..traces.len() {
-        let repeats = |of: &Stage| of.role == StageRole::EndToEnd && traces.repeats(row, [of.from, of.to]);
-        let values = |stage: usize| durations.stages()[stage].values(row).filter(|_| !repeats(&stages[stage]));
-        plan.add(values, &mut shares);
+    let repeats = traces.has_repeats();
+    for Whole { stage: whole, route, parts } in SharePlan::of(layout).wholes {
+        let of = &layout.stages()[whole];
+        let mut counts = vec![true; traces.len()];
+        route.iter().chain([&whole]).for_each(|&part| durations.stages()[part].keep_measured(&mut counts));
+        let counts = |&row: &usize| counts[row] && !(repeats && traces.repeats(row, [of.from, of.to]));
+        let rows: Vec<usize> = (0..traces.len()).filter(counts).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let sums = |stage: usize| Sums::of(&durations.stages()[stage], &rows);
+        let of = sums(whole);
+        for part in parts {
+            let share = Share { whole, traces: rows.len() as u64, part: sums(part), of };
+            tallies.get_mut(part).into_iter().for_each(|tally| Share::merge_into(&mut tally.share, Some(share)));
+        }
     }
-    tallies.iter_mut().zip(shares).for_each(|(tally, share)| Share::merge_into(&mut tally.share, share));
+}
+
+impl StageDurations {
+    /// Takes the rows that have no duration out of `rows`.
+    fn keep_measured(&self, rows: &mut [bool]) {
+        for column in self.columns() {
+            match column.parts(0..rows.len()) {
+                None => rows.fill(false),
+                Some((_, valid)) => rows.iter_mut().zip(valid).for_each(|(row, &valid)| *row &= valid),
+            }
+        }
+    }
 }
 
 impl Share {
@@ -123,6 +144,15 @@ impl Share {
 }
 
 impl Sums {
+    /// Those of some rows, all of which have a duration.
+    fn of(stage: &StageDurations, rows: &[usize]) -> Self {
+        let [estimate, lo, hi] = stage.columns().map(|column| {
+            let values = column.parts(0..column.len()).map_or(&[][..], |(values, _)| values);
+            rows.iter().filter_map(|&row| values.get(row)).map(|&ticks| i128::from(ticks)).sum()
+        });
+        Self { estimate, lo, hi }
+    }
+
     fn add(&mut self, [estimate, lo, hi]: [i64; 3]) {
         self.merge(Self { estimate: estimate.into(), lo: lo.into(), hi: hi.into() });
     }
