@@ -23,7 +23,7 @@ use tickscope_bracket::Refused;
 use tickscope_tick::Span;
 
 use crate::share::{Share, add_shares};
-use crate::{Clocks, Column, Durations, Layout, Refusal, Stage, StageDurations, StageRole, Traces};
+use crate::{AxisError, Clocks, Column, Durations, Layout, Refusal, Stage, StageDurations, StageRole, Traces};
 
 /// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
 /// `[estimate - below, estimate + above]`, apart from the reading errors of its two stamps ([`StageTally::own`]).
@@ -133,6 +133,9 @@ struct Place {
 
 /// How far rounding moves one estimate against another of the same clock: both are rounded down by less than 1.
 const ROUNDING_TICKS: u64 = 1;
+
+/// A time that shows a cone's slopes to twelve digits.
+const LONG_TICKS: u64 = 1 << 40;
 
 /// How many suspicions are kept with their stamps, of each stage; all are counted.
 pub const SUSPICIONS_KEPT: usize = 16;
@@ -417,7 +420,8 @@ impl Common {
         Self { below_ticks, above_ticks: pick(self.above_ticks, other.above_ticks) }
     }
 
-    fn widest(self, other: Self) -> Self {
+    /// The further of the two, either way.
+    pub fn widest(self, other: Self) -> Self {
         self.each(other, u64::max)
     }
 
@@ -446,6 +450,30 @@ impl Clocks {
         // The same distance on the counter is another one on the reference, as the rate changes.
         let own_ticks = clock_map.most_ticks(own_ticks).saturating_add(clock_map.relative_bound(span(own.width())));
         clock_map.relative_bound(span(ticks)).saturating_add(ROUNDING_TICKS).saturating_add(own_ticks)
+    }
+
+    /// How far a stamp of a point may be from where it is taken to lie on the counter of its node; `None`: nothing
+    /// bounds it.
+    pub fn reading_reach(&self, point: usize, raw: i64) -> Option<Common> {
+        if self.own(point).is_none() {
+            return Some(Common { below_ticks: 0, above_ticks: self.width(point) });
+        }
+        let (placed, estimate) = self.place(point, raw).ok().map(|placed| (placed.counter, placed.counter_estimate))?;
+        let below_ticks = estimate.get().abs_diff(placed.lo().get());
+        Some(Common { below_ticks, above_ticks: placed.hi().get().abs_diff(estimate.get()) })
+    }
+
+    /// How far stamps of a point may be wrong, in ticks of the reference: each by itself, and time that passes after
+    /// one; `reach`: the widest [`Clocks::reading_reach`] among them.
+    pub fn axis_error(&self, point: usize, reach: Common) -> AxisError {
+        let width = reach.width();
+        let Some(clock_map) = self.clock_map(point) else {
+            return AxisError { reading: width, fixed: width, slope: [0, 1] };
+        };
+        let reading = clock_map.most_ticks(width).saturating_add(clock_map.relative_bound(span(width)));
+        let error = clock_map.relative_bound(span(LONG_TICKS)).saturating_add(ROUNDING_TICKS);
+        let least = clock_map.most_ticks(LONG_TICKS).saturating_sub(error).max(1);
+        AxisError { reading, fixed: reading.saturating_add(ROUNDING_TICKS), slope: [error, least] }
     }
 
     /// The part of one duration's error that is due to the reading errors of its stamps, in ticks of the reference.

@@ -351,6 +351,12 @@ impl Clocks {
         Some([estimate.get(), interval.lo().get(), interval.hi().get()])
     }
 
+    /// Where a stamp stands among others of its point, in ticks of the reference as estimated, also where nothing
+    /// relates its counter to the reference; `None`: nothing bounds it.
+    pub fn on_axis(&self, point: usize, raw: i64) -> Option<i64> {
+        Some(self.place(point, raw).ok()?.on_reference.estimate.get())
+    }
+
     /// Where a stamp lies, link by link.
     pub(crate) fn place(&self, point: usize, raw: i64) -> Result<Placed, Refusal> {
         let (counter_estimate, counter) = match self.own(point) {

@@ -10,6 +10,7 @@
 //! files and sockets. Columns come in, columns go out.
 #![forbid(unsafe_code)]
 
+mod age;
 mod bounds;
 mod clocks;
 mod duration;
@@ -28,6 +29,7 @@ mod stage_values;
 mod table;
 mod traces;
 
+pub use age::{AgeBounds, Aged, Area, Arrival, AxisError, Sawtooth, aged, by_arrival};
 pub use bounds::{Apart, Common, RefusedBy, SUSPICIONS_KEPT, StageTally, Suspicion, tally};
 pub use clocks::{Clock, Clocks, CounterPair, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};

@@ -1,0 +1,261 @@
+//! Age of information at a receiver: the area under its sawtooth, its peaks, the time that it is above a limit.
+//!
+//! Idea: age is the time since the freshest update that was received had been generated. It grows with time, and falls
+//! where a fresher update arrives; between two arrivals it is a trapezoid, so its integral is a sum of products of
+//! ticks. At any instant it is the least of "delay of an update, and the time since it arrived" over all that arrived.
+//! That falls with none of these delays, nor where an update arrives later: so the sawtooth of the smallest delays and
+//! the earliest arrivals lies below the true one everywhere, that of the largest and latest above, whatever the order
+//! in which updates were generated truly is; and so do their averages and the times that they are above a limit.
+//! Assumes: arrivals on one axis, the receiver's own time. Guarantees: exact integers of 128 bits, rounded outward once
+//! and last; nothing is clamped. Deliberately absent: keys, clocks, files.
+
+use std::cmp::Reverse;
+
+/// An update that arrived, in ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When, on the receiver's axis.
+    pub at: i64,
+    /// How long before that it was generated: estimate, at least, at most.
+    pub delay: [i64; 3],
+}
+
+/// How far the receiver's axis may be off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AxisError {
+    /// An update may have arrived so many ticks earlier or later than its stamp says.
+    pub reading: u64,
+    /// Time that passes after an arrival may be wrong by so many ticks, however short it is,
+    pub fixed: u64,
+    /// and by the first for each of the second: a part of it.
+    pub slope: [u64; 2],
+}
+
+impl AxisError {
+    /// An axis that is right.
+    pub const NONE: Self = Self { reading: 0, fixed: 0, slope: [0, 1] };
+
+    /// How far so much time may be wrong.
+    fn over(&self, ticks: i128) -> Option<i128> {
+        let [error, of] = self.slope.map(i128::from);
+        let part = error.checked_mul(ticks.max(0))?;
+        Some(i128::from(self.fixed) - (-part).div_euclid(of.max(1)))
+    }
+}
+
+/// A figure, and what the true one lies between, rounded outward to whole ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgeBounds {
+    /// Of the estimates.
+    pub estimate: i64,
+    /// The true one is not below.
+    pub lo: i64,
+    /// The true one is not above.
+    pub hi: i64,
+}
+
+/// Age over a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aged {
+    /// Updates that arrived in the window and lowered the age.
+    pub effective: u64,
+    /// Those that arrived in it, and were not fresher than the freshest before them.
+    pub obsolete: u64,
+    /// Over time.
+    pub average: AgeBounds,
+    /// Mean over the effective updates: the age right before each of them; `None`: there is none.
+    pub peak: Option<AgeBounds>,
+    /// How long the age was above the limit; `None`: nobody gave one.
+    pub above: Option<AgeBounds>,
+}
+
+/// The age over a window, by updates in the order in which they arrive.
+#[derive(Clone, Copy, Debug)]
+pub struct Sawtooth {
+    begin: i128,
+    at: i128,
+    end: i128,
+    limit: Option<i128>,
+    freshest: Option<i128>,
+    uncovered: i128,
+    /// Twice the area; `None`: 128 bits do not hold it.
+    doubled: Option<i128>,
+    above: i128,
+    arrivals: [u64; 2],
+    peaks: i128,
+}
+
+/// What a [`Sawtooth`] has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Area {
+    /// Twice the area under it, ticks squared.
+    pub doubled: i128,
+    /// Time above the limit.
+    pub above: i128,
+    /// Updates that lowered the age within the window.
+    pub effective: u64,
+    /// Those that did not.
+    pub obsolete: u64,
+    /// Sum of the ages right before those that did.
+    pub peaks: i128,
+}
+
+impl Sawtooth {
+    /// Nothing received yet.
+    pub fn over([begin, end]: [i64; 2], limit: Option<i64>) -> Self {
+        let [begin, end] = [begin, end].map(i128::from);
+        Self {
+            begin,
+            at: begin,
+            end,
+            limit: limit.map(i128::from),
+            freshest: None,
+            uncovered: 0,
+            doubled: Some(0),
+            above: 0,
+            arrivals: [0; 2],
+            peaks: 0,
+        }
+    }
+
+    /// The next update that arrives; returns whether it lowers the age.
+    pub fn receive(&mut self, at: i64, generated: i64) -> bool {
+        let (at, generated) = (i128::from(at), i128::from(generated));
+        self.pass_until(at);
+        let is_fresher = self.freshest.is_none_or(|freshest| generated > freshest);
+        if self.begin < at && at <= self.end {
+            self.arrivals[usize::from(!is_fresher)] += 1;
+            self.peaks += self.freshest.filter(|_| is_fresher).map_or(0, |freshest| at - freshest);
+        }
+        if is_fresher {
+            self.freshest = Some(generated);
+        }
+        is_fresher
+    }
+
+    /// `None`: nothing had been received when the window began, or 128 bits do not hold the area.
+    pub fn area(mut self) -> Option<Area> {
+        self.pass_until(self.end);
+        let Self { above, peaks, arrivals: [effective, obsolete], .. } = self;
+        let doubled = self.doubled.filter(|_| self.uncovered == 0)?;
+        Some(Area { doubled, above, effective, obsolete, peaks })
+    }
+
+    fn pass_until(&mut self, instant: i128) {
+        let until = instant.min(self.end);
+        let passed = until - self.at;
+        if passed <= 0 {
+            return;
+        }
+        let Some(freshest) = self.freshest else {
+            self.uncovered += passed;
+            self.at = until;
+            return;
+        };
+        let [first, last] = [self.at, until].map(|tick| tick - freshest);
+        let doubled = passed.checked_mul(first + last);
+        self.doubled = self.doubled.zip(doubled).and_then(|(sum, more)| sum.checked_add(more));
+        if let Some(limit) = self.limit {
+            self.above += (last - limit).clamp(0, passed);
+        }
+        self.at = until;
+    }
+}
+
+/// The age over `window`, which begins when something was received however late that was; `updates` in the order of
+/// their arrival; `limit`: rounded down and up. `None`: the window is empty or begins before that, or 128 bits do not
+/// hold the area.
+///
+/// An age is a delay `d` and the time `s` since an arrival, and `s` may be wrong by a part `e` of it. No delay is below
+/// `m`, so that is at most `e` times what the age is above `m`: the axis moves a bound by no more than that.
+pub fn aged(updates: &[Arrival], window: [i64; 2], limit: Option<[i64; 2]>, error: AxisError) -> Option<Aged> {
+    let length = i128::from(window[1]) - i128::from(window[0]);
+    if length <= 0 {
+        return None;
+    }
+    let least = |which: usize| updates.iter().map(|update| i128::from(update.delay[which])).min();
+    let least = [least(0)?, least(1)?, least(2)?];
+    let reading = i64::try_from(error.reading).ok()?;
+    let sawtooth = |which: usize, later: i64, limit: Option<i64>| {
+        let mut sawtooth = Sawtooth::over(window, limit);
+        for update in updates {
+            sawtooth.receive(update.at.checked_add(later)?, update.at.checked_sub(update.delay[which])?);
+        }
+        sawtooth.area()
+    };
+    let limits = match limit {
+        None => [None; 3],
+        Some([down, up]) => limits([down, up].map(i128::from), least, error)?.map(Some),
+    };
+    let estimate = sawtooth(0, 0, limits[0])?;
+    let below = sawtooth(1, -reading, limits[1])?;
+    let above = sawtooth(2, reading, limits[2])?;
+    let bounded = |[near, lo, hi]: [i128; 3], count: i128| {
+        let (lo, hi) = (lo.div_euclid(count), -(-hi).div_euclid(count));
+        AgeBounds::of([nearest(near, count), lo - error.over(lo - least[1])?, hi + error.over(hi - least[2])?])
+    };
+    let peak = match estimate.effective {
+        0 => None,
+        count => Some(bounded(peaks(updates, window), count.into())?),
+    };
+    let time_above = [estimate, below, above].map(|area| area.above);
+    Some(Aged {
+        effective: estimate.effective,
+        obsolete: estimate.obsolete,
+        average: bounded([estimate, below, above].map(|area| area.doubled), 2 * length)?,
+        peak,
+        above: if limit.is_some() { Some(AgeBounds::of(time_above)?) } else { None },
+    })
+}
+
+/// What the three sawteeth are held against, so that the lower one is above its limit only where the true age surely is
+/// above the given one, and the upper one wherever that may be.
+fn limits([down, up]: [i128; 2], least: [i128; 3], error: AxisError) -> Option<[i64; 3]> {
+    let fixed = i128::from(error.fixed);
+    let [lower, upper] = [up + fixed, down - fixed];
+    // An age `a` is at least `m + (1 - e) (a - m) - fixed`: what is above the limit solves that for `a`.
+    let [part, of] = error.slope.map(i128::from);
+    let beyond = (lower - least[1]).max(0).checked_mul(of)?;
+    let lower = lower.min(least[1]) - (-beyond).div_euclid(Some(of - part).filter(|&rest| rest > 0)?);
+    let upper = upper + fixed - error.over(upper - least[2])?;
+    let ticks = |ticks: i128| i64::try_from(ticks).ok();
+    Some([ticks(down)?, ticks(lower)?, ticks(upper)?])
+}
+
+impl AgeBounds {
+    fn of(ticks: [i128; 3]) -> Option<Self> {
+        let [estimate, lo, hi] = ticks.map(|ticks| i64::try_from(ticks).ok());
+        Some(Self { estimate: estimate?, lo: lo?, hi: hi? })
+    }
+}
+
+/// Sums of the ages right before the updates that lower it within the window, in the order of the estimates: with each
+/// of the three delays.
+fn peaks(updates: &[Arrival], [begin, end]: [i64; 2]) -> [i128; 3] {
+    let mut sums = [0; 3];
+    let mut freshest: Option<Arrival> = None;
+    let generated = |update: &Arrival| i128::from(update.at) - i128::from(update.delay[0]);
+    for update in updates {
+        if let Some(before) = freshest {
+            if generated(update) <= generated(&before) {
+                continue;
+            }
+            if begin < update.at && update.at <= end {
+                let since = i128::from(update.at) - i128::from(before.at);
+                sums.iter_mut().zip(before.delay).for_each(|(sum, delay)| *sum += since + i128::from(delay));
+            }
+        }
+        freshest = Some(*update);
+    }
+    sums
+}
+
+/// Puts updates in the order of their arrival; of those that arrive at one tick the freshest first, since the others
+/// lower nothing.
+pub fn by_arrival(updates: &mut [Arrival]) {
+    updates.sort_by_key(|update| (update.at, Reverse(i128::from(update.at) - i128::from(update.delay[0]))));
+}
+
+fn nearest(sum: i128, count: i128) -> i128 {
+    sum.div_euclid(count) + i128::from(2 * sum.rem_euclid(count) >= count)
+}
