@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod acknowledgements;
+mod age;
 mod analysis;
 mod assumptions;
 mod auxiliary_clocks;
@@ -59,6 +60,9 @@ mod unused_rules;
 mod values;
 
 pub use acknowledgements::Acknowledged;
+pub use age::{
+    Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
+};
 pub use analysis::{Analysis, analyse, analyse_counts, analyse_with_figures, unknown_loss};
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};

@@ -2,6 +2,7 @@
 // Whatever is printed may find its reader gone or its disk full: [`output`] alone writes.
 #![deny(clippy::print_stdout)]
 
+mod age;
 mod agent;
 mod check;
 mod chosen_run;

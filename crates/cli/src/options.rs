@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use tickscope_analysis::{ChangeTolerance, GroupedBy};
+use tickscope_analysis::{AgeKey, ChangeTolerance, GroupedBy};
 use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
@@ -15,9 +15,10 @@ use tickscope_experiment::Keep;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
 use tickscope_store::Codec;
-use tickscope_tick::{NodeName, Source};
+use tickscope_tick::{NodeName, Place, Source};
 use tickscope_trace::Quantile;
 
+use crate::age::AgeLimit;
 use crate::failure::Failure;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
@@ -250,6 +251,18 @@ pub struct ShowOptions {
     /// stamped a point: the first point that several stamped, or the one in channel:NODE.POINT
     #[arg(long, value_parser = by(), conflicts_with_all = ["json", "wide", "assumptions", "events"])]
     pub by: Option<GroupedBy>,
+    /// How fresh what B receives is of what A generates, instead of the table: average age, peaks, for each key of
+    /// updates; A and B are points, NODE.POINT
+    #[arg(long, num_args = 2, value_names = ["A", "B"], value_hint = ValueHint::Other)]
+    #[arg(conflicts_with_all = ["counts", "by", "wide", "assumptions", "events", "quantiles"])]
+    pub age: Option<Vec<Place>>,
+    /// With --age: how much of the time the age is above this, such as 5ms, 200us or 1s
+    #[arg(long, value_name = "AGE", requires = "age", value_hint = ValueHint::Other)]
+    pub limit: Option<AgeLimit>,
+    /// With --age: what tells updates of one thing from those of another [default: the value of A's stamps if they have
+    /// one, else all are of one]
+    #[arg(long, requires = "age")]
+    pub key: Option<KeyName>,
     /// Unit of durations [default: the one that fits]
     #[arg(long)]
     pub unit: Option<UnitName>,
@@ -369,6 +382,27 @@ impl From<UnitName> for Scale {
             UnitName::Ns => Self::Nanoseconds,
             UnitName::Us => Self::Microseconds,
             UnitName::Ms => Self::Milliseconds,
+        }
+    }
+}
+
+/// What tells updates of one thing from those of another.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum KeyName {
+    /// The number that the program gave with the stamp of the generation
+    Value,
+    /// The class of the ids
+    Kind,
+    /// All updates are of one thing
+    None,
+}
+
+impl From<KeyName> for AgeKey {
+    fn from(name: KeyName) -> Self {
+        match name {
+            KeyName::Value => Self::Value,
+            KeyName::Kind => Self::Kind,
+            KeyName::None => Self::None,
         }
     }
 }

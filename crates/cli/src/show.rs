@@ -16,12 +16,15 @@ use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
 use crate::output::{self, note};
-use crate::{chosen_run, counts, groups};
+use crate::{age, chosen_run, counts, groups};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     if let Some(point) = &options.counts {
         return counts::show(options, point);
+    }
+    if let Some(points) = &options.age {
+        return age::show(options, points);
     }
     let quantiles = options.quantiles.clone().unwrap_or_default();
     let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };

@@ -11,6 +11,7 @@
 //! Deliberately absent: computing, colours that mean something without a word beside them, anything from a network.
 #![forbid(unsafe_code)]
 
+mod age;
 #[cfg(test)]
 #[path = "../../analysis/tests/site/any_analysis.rs"]
 #[allow(dead_code, reason = "the tests of the public JSON use the rest")]
@@ -48,6 +49,7 @@ use tickscope_analysis::{Analysis, CountedPoint, RunJson};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 
+pub use age::AgeTable;
 pub use comparison::comparison_text;
 pub use counts::counts_document;
 use document::Words;

@@ -58,6 +58,16 @@ pub enum Scale {
     Milliseconds,
 }
 
+impl Scale {
+    pub(crate) fn unit(self, hertz: u64) -> Unit {
+        match self {
+            Self::Nanoseconds => Unit::nanoseconds(hertz, 1),
+            Self::Microseconds => Unit::microseconds(hertz, 2),
+            Self::Milliseconds => Unit::milliseconds(hertz, 3),
+        }
+    }
+}
+
 /// The unit that an analysis is shown in, in the terminal and on the page alike: the one that fits its durations.
 pub fn fitting_unit(analysis: &Analysis) -> Unit {
     fitting(&analysis.rows, analysis.frequency.hertz)
@@ -82,12 +92,7 @@ impl View {
     }
 
     pub(crate) fn scaled(&self, hertz: u64, longest: i64) -> Unit {
-        match self.scale {
-            None => Unit::for_durations_up_to(hertz, longest),
-            Some(Scale::Nanoseconds) => Unit::nanoseconds(hertz, 1),
-            Some(Scale::Microseconds) => Unit::microseconds(hertz, 2),
-            Some(Scale::Milliseconds) => Unit::milliseconds(hertz, 3),
-        }
+        self.scale.map_or_else(|| Unit::for_durations_up_to(hertz, longest), |scale| scale.unit(hertz))
     }
 }
 

@@ -1,0 +1,481 @@
+//! Age of information between any two points of a run: how fresh what arrives at one is, of what the other generates.
+//!
+//! Idea: each trace with both stamps is an update, generated at the first point and received at the second, of the key
+//! that its first stamp names. The age is that of `crates/trace/src/age.rs`, by the delays that the table would give,
+//! each with its interval, on the receiver's own time. One window is common to all keys: it begins where every key that
+//! counts has been received, and ends with the last reception; integrated from its own first reception to its own
+//! last, the age of a key with two updates would be told three times too small. A key that is first received in the
+//! second half would take most of the window from the others: it is named, and in no average. Assumes: 120 bytes an
+//! update fit in memory. Guarantees: every update is received, lost, refused or without a generation, and counted;
+//! what is older than the freshest lowers no age; an update that was received before it was generated is a finding.
+//! Deliberately absent: what was never stamped; text for people.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tickscope_store::Run;
+use tickscope_tick::{Place, fraction_down, fraction_up};
+use tickscope_trace::{
+    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, aged, by_arrival,
+    suggestion,
+};
+
+use crate::Query;
+use crate::error::Error;
+use crate::in_time::InTime;
+use crate::scan::{Piece, Scan, Wanted};
+
+/// Fewer updates of a key make its average a matter of chance.
+pub const FEW_UPDATES: u64 = 30;
+/// Keys that are listed, those of the most updates.
+pub const MOST_AGED_KEYS: usize = 1000;
+/// Updates received before they were generated that are named.
+const MOST_NAMED: usize = 5;
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgeQuery {
+    /// Where an update is generated.
+    pub from: Place,
+    /// Where it is received.
+    pub to: Place,
+    /// What tells updates apart; `None`: the value of the stamps at `from` if any has one.
+    pub key: Option<AgeKey>,
+    /// How much of the time the age is above that, nanoseconds.
+    pub limit_ns: Option<u64>,
+}
+
+/// What tells updates of one thing from those of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgeKey {
+    /// The number that the program gave with the stamp of the generation.
+    Value,
+    /// The class of the ids.
+    Kind,
+    /// Nothing: all updates are of one thing.
+    None,
+}
+
+/// Ages of a run. Ticks of the reference; within a version keys are added, never removed or renamed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Age {
+    /// Where updates are generated.
+    pub from: String,
+    /// Where they are received.
+    pub to: String,
+    /// What their keys are.
+    pub key: AgeKey,
+    /// The limit that was asked for.
+    pub limit_ns: Option<u64>,
+    /// Its first and last tick on the receiver's axis: from where every key that counts was received, to the last
+    /// reception.
+    pub window_ticks: [i64; 2],
+    /// All updates.
+    pub updates: Updates,
+    /// How many keys are in the figures.
+    pub counted_keys: usize,
+    /// Of these, those with fewer than [`FEW_UPDATES`] received in the window.
+    pub keys_with_few: usize,
+    /// Mean over the keys that count.
+    pub over_keys: Option<Ages>,
+    /// Those of the most updates first.
+    pub keys: Vec<KeyAge>,
+    /// Keys beyond [`MOST_AGED_KEYS`].
+    pub keys_left_out: usize,
+    /// Updates that were received before they were generated, some of them by name.
+    pub findings: Vec<String>,
+}
+
+/// How many updates met with what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Updates {
+    /// Received, with a delay.
+    pub received: u64,
+    /// Received in the window, and fresher than all before it of its key.
+    pub effective: u64,
+    /// Received in the window, and not fresher.
+    pub obsolete: u64,
+    /// Generated and not received: lost, or on its way when the run ended.
+    pub lost: u64,
+    /// Received without the stamp of its generation: in no figure, and the age may be lower by it.
+    pub ungenerated: u64,
+    /// Stamped at both points without an interval between them: in no figure, and the age may be lower by it.
+    pub refused: u64,
+    /// Received before it was generated, whatever the clocks were.
+    pub impossible: u64,
+    /// The clocks leave open whether it was generated, or received, before the one before it. Averages hold either way;
+    /// the mean peak of its key is told without ends.
+    pub unresolved: u64,
+}
+
+/// Ages of one key, or of all.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Ages {
+    /// Over time.
+    pub average: AgeSpan,
+    /// Mean age right before an update lowers it.
+    pub peak: Option<AgeSpan>,
+    /// Share of the time above the limit.
+    pub above: Option<AgeShare>,
+}
+
+/// An age in ticks, and what it truly lies between; `None`: nothing bounds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct AgeSpan {
+    /// Of the estimates.
+    pub estimate_ticks: i64,
+    /// It is not below.
+    pub lo_ticks: Option<i64>,
+    /// It is not above.
+    pub hi_ticks: Option<i64>,
+}
+
+/// A share of the time, and what it truly lies between.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct AgeShare {
+    /// Of the estimates.
+    pub estimate: f64,
+    /// It is not below.
+    pub lo: f64,
+    /// It is not above.
+    pub hi: f64,
+}
+
+/// One key.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct KeyAge {
+    /// The value or the kind; `None`: its stamps have none, or nothing tells keys apart.
+    pub key: Option<i64>,
+    /// Updates of it that were generated; those whose generation has no stamp have no key.
+    pub generated: u64,
+    /// Received, with a delay.
+    pub received: u64,
+    /// Generated and not received.
+    pub lost: u64,
+    /// Received in the window, and fresher than all before it.
+    pub effective: u64,
+    /// Received in the window, and not fresher.
+    pub obsolete: u64,
+    /// Its age; `None`: see `why`.
+    pub ages: Option<Ages>,
+    /// Why it is in no figure.
+    pub why: Option<NoAge>,
+}
+
+/// Why a key has no age.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoAge {
+    /// No update of it was received.
+    NeverReceived,
+    /// It was received first in the second half of the receptions.
+    Late,
+}
+
+/// What is kept of a row.
+#[derive(Clone, Copy)]
+struct Seen {
+    key: Option<i64>,
+    id: i64,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Received { raws: [i64; 2], delay: [i64; 3] },
+    Lost,
+    Refused,
+    Ungenerated,
+}
+
+/// All that is known of one key.
+#[derive(Default)]
+struct OfKey {
+    received: Vec<Arrival>,
+    lost: u64,
+    refused: u64,
+    unresolved: u64,
+    /// Raw ticks of the freshest, and of the last, at the two points.
+    freshest: Option<(i64, i64)>,
+    last: Option<i64>,
+}
+
+/// Ages between two points of `run`, under `query`.
+pub fn age(run: &Run, query: &Query, asked: &AgeQuery) -> Result<Age, Error> {
+    let scan = Scan::of(run, query)?;
+    let ends = [point(&scan, &asked.from)?, point(&scan, &asked.to)?];
+    if ends[0] == ends[1] {
+        return Err(Error::input(format!("--age: expected two points, found '{}' twice. Name both", asked.from)));
+    }
+    let key = key(&scan, asked);
+    let value = Wanted { point: ends[0], attribute: Attribute::Value };
+    let stage = Stage { name: String::new(), from: ends[0], to: ends[1], role: StageRole::Extra };
+    let wanted = if key == AgeKey::Value { vec![value] } else { Vec::new() };
+    let of = |piece: &Piece<'_>, row: usize, found: &mut Vec<(i64, Seen)>| {
+        let Some((at, what)) = seen(piece, row, &stage) else { return };
+        let key = match key {
+            AgeKey::Value => piece.attribute(value, row),
+            AgeKey::Kind => Some(piece.traces.kinds()[row].into()),
+            AgeKey::None => None,
+        };
+        found.push((at, Seen { key, id: piece.traces.ids()[row], what }));
+    };
+    let mut in_time = InTime::new(wanted, of);
+    scan.over(&mut in_time)?;
+    Gathered::of(&scan.inputs.clocks, ends, in_time.ordered()).aged(asked, key, (&scan.inputs.clocks, scan.hertz()))
+}
+
+fn point(scan: &Scan, named: &Place) -> Result<usize, Error> {
+    let places: Vec<&Place> = scan.layout().points().iter().map(|point| &point.place).collect();
+    places.iter().position(|place| *place == named).ok_or_else(|| {
+        let known: Vec<String> = places.iter().map(ToString::to_string).collect();
+        let helps = suggestion(&named.to_string(), &known);
+        Error::input(format!("--age: expected a point of the layout, found '{named}'; {helps}"))
+    })
+}
+
+fn key(scan: &Scan, asked: &AgeQuery) -> AgeKey {
+    let place = asked.from.to_string();
+    let has_values = scan.readers.iter().any(|reader| reader.has_attribute(&place, Attribute::Value));
+    asked.key.unwrap_or(if has_values { AgeKey::Value } else { AgeKey::None })
+}
+
+/// What a row says of an update, with where that stands in time; `None`: nothing, or nothing new.
+fn seen(piece: &Piece<'_>, row: usize, stage: &Stage) -> Option<(i64, What)> {
+    let Piece { layout, clocks, traces, .. } = piece;
+    if traces.repeats(row, [stage.from, stage.to]) {
+        return None;
+    }
+    let raw = |point: usize| traces.points()[point].get(row);
+    let (from, to) = match (raw(stage.from), raw(stage.to)) {
+        (None, None) => return None,
+        (Some(_), None) => return Some((i64::MAX, What::Lost)),
+        (None, Some(_)) => return Some((i64::MAX, What::Ungenerated)),
+        (Some(from), Some(to)) => (from, to),
+    };
+    let [first, second] = [(stage.from, from), (stage.to, to)].map(|(point, tick)| StampAt { point, tick });
+    let delay = clocks.distance(first, second).filter(|_| traces.together(layout, stage, row));
+    let received = clocks.on_axis(stage.to, to).zip(delay);
+    Some(match received {
+        Some((at, delay)) => (at, What::Received { raws: [from, to], delay }),
+        None => (i64::MAX, What::Refused),
+    })
+}
+
+/// Updates by key.
+struct Gathered {
+    keys: BTreeMap<Option<i64>, OfKey>,
+    to: usize,
+    reach: Common,
+    updates: Updates,
+    named: Vec<String>,
+}
+
+impl Gathered {
+    fn of(clocks: &Clocks, [from, to]: [usize; 2], ordered: impl Iterator<Item = (i64, Seen)>) -> Self {
+        let mut all = Self {
+            keys: BTreeMap::new(),
+            to,
+            reach: Common { below_ticks: 0, above_ticks: 0 },
+            updates: Updates::default(),
+            named: Vec::new(),
+        };
+        for (at, Seen { key, id, what }) in ordered {
+            let (raws, delay) = match what {
+                What::Received { raws, delay } => (raws, delay),
+                What::Lost => {
+                    all.keys.entry(key).or_default().lost += 1;
+                    all.updates.lost += 1;
+                    continue;
+                }
+                What::Refused => {
+                    all.keys.entry(key).or_default().refused += 1;
+                    all.updates.refused += 1;
+                    continue;
+                }
+                What::Ungenerated => {
+                    all.updates.ungenerated += 1;
+                    continue;
+                }
+            };
+            all.updates.received += 1;
+            if delay[2] < 0 {
+                all.updates.impossible += 1;
+                if all.named.len() < MOST_NAMED {
+                    all.named.push(format!("id {id}, {} ticks", delay[2]));
+                }
+            }
+            all.reach = all.reach.widest(clocks.reading_reach(to, raws[1]).unwrap_or(all.reach));
+            let key = all.keys.entry(key).or_default();
+            key.received.push(Arrival { at, delay });
+            all.updates.unresolved += u64::from(key.follows(clocks, [from, to], (raws, at - delay[0])));
+        }
+        all.keys.values_mut().for_each(|key| by_arrival(&mut key.received));
+        all
+    }
+}
+
+impl OfKey {
+    /// Notes the next update; returns whether the clocks leave its place among those before it open.
+    fn follows(&mut self, clocks: &Clocks, [from, to]: [usize; 2], (raws, generated): ([i64; 2], i64)) -> bool {
+        let open = |point: usize, before: i64, tick: i64| {
+            let [before, tick] = [before, tick].map(|tick| StampAt { point, tick });
+            before.tick != tick.tick && clocks.may_precede(before, tick) && clocks.may_precede(tick, before)
+        };
+        let is_open = self.freshest.is_some_and(|(_, before)| open(from, before, raws[0]))
+            || self.last.is_some_and(|before| open(to, before, raws[1]));
+        self.last = Some(raws[1]);
+        if self.freshest.is_none_or(|(freshest, _)| generated > freshest) {
+            self.freshest = Some((generated, raws[0]));
+        }
+        self.unresolved += u64::from(is_open);
+        is_open
+    }
+}
+
+impl Gathered {
+    fn aged(self, asked: &AgeQuery, key: AgeKey, (clocks, hertz): (&Clocks, u64)) -> Result<Age, Error> {
+        let error = clocks.axis_error(self.to, self.reach);
+        let (half, window) = self.window(error).ok_or_else(|| self.none(asked))?;
+        let is_late = |of: &OfKey| of.received.first().is_none_or(|update| update.at > half);
+        let counted = || self.keys.values().filter(|of| !is_late(of));
+        let limit = asked.limit_ns.map(|ns| limit_ticks(ns, hertz));
+        let (mut all, length) = (Vec::new(), i128::from(window[1]) - i128::from(window[0]));
+        let wide = || Error::work("expected ages that 128 bits hold, found stamps too far apart. Show fewer of them");
+        let mut age = Age {
+            from: asked.from.to_string(),
+            to: asked.to.to_string(),
+            key,
+            limit_ns: asked.limit_ns,
+            window_ticks: window,
+            updates: self.updates,
+            counted_keys: counted().count(),
+            keys_with_few: 0,
+            over_keys: None,
+            keys: Vec::new(),
+            keys_left_out: 0,
+            findings: self.findings(asked),
+        };
+        for (&key, of) in &self.keys {
+            let why = match of.received.is_empty() {
+                true => Some(NoAge::NeverReceived),
+                false => is_late(of).then_some(NoAge::Late),
+            };
+            let found = match why {
+                None => Some(aged(&of.received, window, limit, error).ok_or_else(wide)?),
+                Some(_) => None,
+            };
+            let row = of.row(key, found.as_ref(), why, length);
+            all.extend(found);
+            age.updates.effective += row.effective;
+            age.updates.obsolete += row.obsolete;
+            let few = why.is_none() && row.effective + row.obsolete < FEW_UPDATES;
+            age.keys_with_few += usize::from(few);
+            age.keys.push(row);
+        }
+        age.over_keys = over_keys(&all, counted().any(|of| of.unresolved > 0), length);
+        age.keys.sort_by_key(|row| std::cmp::Reverse(row.received));
+        age.keys_left_out = age.keys.len().saturating_sub(MOST_AGED_KEYS);
+        age.keys.truncate(MOST_AGED_KEYS);
+        Ok(age)
+    }
+
+    /// The last instant at which a key that counts may have been received first, and the window of all; `None`: no two
+    /// receptions are apart.
+    fn window(&self, error: AxisError) -> Option<(i64, [i64; 2])> {
+        let firsts = || self.keys.values().filter_map(|of| of.received.first()).map(|update| update.at);
+        let first = firsts().min()?;
+        let last = self.keys.values().filter_map(|of| of.received.last()).map(|update| update.at).max()?;
+        let half = first + (last - first) / 2;
+        let begin = firsts().filter(|&at| at <= half).max()?.checked_add_unsigned(error.reading)?;
+        (begin < last).then_some((half, [begin, last]))
+    }
+
+    fn none(&self, asked: &AgeQuery) -> Error {
+        let Updates { received, lost, ungenerated, refused, .. } = self.updates;
+        Error::work(format!(
+            "expected updates from {} to {} at two instants or more, found {received} received, {lost} not received, \
+             {ungenerated} without a generation, {refused} without an interval. Name two points that one id passes, on \
+             nodes that evidence relates; measure longer",
+            asked.from, asked.to
+        ))
+    }
+
+    fn findings(&self, asked: &AgeQuery) -> Vec<String> {
+        let impossible = self.updates.impossible;
+        if impossible == 0 {
+            return Vec::new();
+        }
+        vec![format!(
+            "{impossible} updates were received at {} before they were generated at {}, whatever the clocks were: {}. \
+             The two points are the other way round, name different things by the same id, or rho is too small",
+            asked.to,
+            asked.from,
+            self.named.join("; ")
+        )]
+    }
+}
+
+impl OfKey {
+    fn row(&self, key: Option<i64>, found: Option<&Aged>, why: Option<NoAge>, length: i128) -> KeyAge {
+        let received = self.received.len() as u64;
+        let ends = |peak| if self.unresolved > 0 { AgeSpan::open(peak) } else { AgeSpan::of(peak) };
+        let ages = found.map(|found| Ages {
+            average: AgeSpan::of(found.average),
+            peak: found.peak.map(ends),
+            above: found.above.map(|above| AgeShare::of(above, length)),
+        });
+        KeyAge {
+            key,
+            generated: received + self.lost + self.refused,
+            received,
+            lost: self.lost,
+            effective: found.map_or(0, |found| found.effective),
+            obsolete: found.map_or(0, |found| found.obsolete),
+            ages,
+            why,
+        }
+    }
+}
+
+impl AgeSpan {
+    fn of(AgeBounds { estimate, lo, hi }: AgeBounds) -> Self {
+        Self { estimate_ticks: estimate, lo_ticks: Some(lo), hi_ticks: Some(hi) }
+    }
+
+    fn open(AgeBounds { estimate, .. }: AgeBounds) -> Self {
+        Self { estimate_ticks: estimate, lo_ticks: None, hi_ticks: None }
+    }
+}
+
+impl AgeShare {
+    fn of(AgeBounds { estimate, lo, hi }: AgeBounds, length: i128) -> Self {
+        let [lo, hi] = [fraction_down(lo.into(), length), fraction_up(hi.into(), length)];
+        Self { estimate: estimate as f64 / length as f64, lo, hi }
+    }
+}
+
+/// The mean over all keys that count; `open`: the clocks leave open what the peaks of some are.
+fn over_keys(keys: &[Aged], open: bool, length: i128) -> Option<Ages> {
+    let mean = |of: &dyn Fn(&Aged) -> Option<AgeBounds>| {
+        let all: Vec<AgeBounds> = keys.iter().filter_map(of).collect();
+        let count = i128::try_from(all.len()).ok().filter(|&count| count > 0)?;
+        let sum = |of: &dyn Fn(&AgeBounds) -> i64| all.iter().map(|one| i128::from(of(one))).sum::<i128>();
+        let ticks = |ticks: i128| i64::try_from(ticks).ok();
+        Some(AgeBounds {
+            estimate: ticks((2 * sum(&|one| one.estimate) + count).div_euclid(2 * count))?,
+            lo: ticks(sum(&|one| one.lo).div_euclid(count))?,
+            hi: ticks(-(-sum(&|one| one.hi)).div_euclid(count))?,
+        })
+    };
+    let average = AgeSpan::of(mean(&|key| Some(key.average))?);
+    let peak = mean(&|key| key.peak).map(|peak| if open { AgeSpan::open(peak) } else { AgeSpan::of(peak) });
+    Some(Ages { average, peak, above: mean(&|key| key.above).map(|above| AgeShare::of(above, length)) })
+}
+
+/// The limit in ticks, rounded down and up.
+fn limit_ticks(ns: u64, hertz: u64) -> [i64; 2] {
+    let (exact, second) = (u128::from(ns) * u128::from(hertz), 1_000_000_000);
+    [exact / second, exact.div_ceil(second)].map(|ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
+}

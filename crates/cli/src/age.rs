@@ -1,0 +1,84 @@
+//! `tickscope show --age A B`: how fresh what one point receives is of what another generates.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+use tickscope_analysis::{Age, AgeQuery, FaultJson, Scan, age, analyse_counts};
+use tickscope_show::AgeTable;
+use tickscope_tick::Place;
+
+use crate::failure::Failure;
+use crate::options::ShowOptions;
+use crate::output::{note, print, print_json};
+use crate::show::{Opened, expect_sources, opened, query};
+
+/// Version of the JSON: within it keys are added, never removed or renamed.
+const VERSION: u32 = 1;
+
+/// What was found.
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    hertz: u64,
+    age: &'a Age,
+    faults: Vec<FaultJson>,
+    findings: Vec<String>,
+}
+
+/// Prints the ages between two points of a run. An update that was received before it was generated is a finding.
+pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
+    let [from, to] = points else {
+        return Err(Failure::input("--age: expected two points, found others. Write --age NODE.POINT NODE.POINT"));
+    };
+    let query = query(&options.query)?;
+    let limit_ns = options.limit.map(|limit| limit.0);
+    let asked = AgeQuery { from: from.clone(), to: to.clone(), key: options.key.map(Into::into), limit_ns };
+    let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
+    ready.preparation.notes.iter().for_each(note);
+    let (run, scan) = (&ready.run, Scan::of(&ready.run, &query)?);
+    expect_sources(run, (scan.clock_maps(), scan.unrelated()), &query)?;
+    let found = age(run, &query, &asked)?;
+    let (analysis, events) = (analyse_counts(run, &query)?, run.events()?.found);
+    let (hertz, faults) = (scan.hertz(), faults.also(analysis.refused.clone()));
+    if options.json {
+        let findings = found.findings.iter().cloned().chain(analysis.every_finding(&events)).collect();
+        print_json(&Report { version: VERSION, hertz, age: &found, faults: faults.json(), findings })?;
+    } else {
+        let scale = options.unit.map(Into::into);
+        print(AgeTable { age: &found, hertz, scale }.text().as_bytes())?;
+    }
+    let standing = analysis.standing(&events);
+    faults.verdict(match found.findings.first() {
+        Some(finding) => Err(Failure::finding(finding)),
+        None => standing,
+    })
+}
+
+/// An age that should not be exceeded, whole nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgeLimit(pub u64);
+
+impl FromStr for AgeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
+        let parse = |(unit, zeros): (&str, usize)| {
+            let number = text.strip_suffix(unit)?;
+            let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+            let is_number = !whole.is_empty() && !number.ends_with('.') && part.len() <= zeros;
+            let digits = format!("{whole}{part:0<zeros$}");
+            digits
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then(|| digits.parse().ok())
+                .flatten()
+                .filter(|_| is_number)
+        };
+        units.into_iter().find_map(parse).map(Self).ok_or_else(|| {
+            format!(
+                "expected an age in ns, us, ms or s with no part of a nanosecond, found '{text}'. Write --limit 5ms"
+            )
+        })
+    }
+}

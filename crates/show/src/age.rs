@@ -1,0 +1,190 @@
+//! Age of information: a sentence, a row for each key, and what the figures rest on.
+//!
+//! Guarantees: ends are rounded outward to the digit that is shown; keys without figures are named with their reason;
+//! what may make the age lower than is told stands below. Deliberately absent: computing (`tickscope_analysis::age`).
+
+use tickscope_analysis::{Age, AgeKey, AgeShare, AgeSpan, FEW_UPDATES, KeyAge, NoAge};
+use tickscope_tick::Unit as Ticks;
+
+use crate::document::{self, Block};
+use crate::quantity::{Unit, count, counted};
+use crate::stage_table::Scale;
+
+/// Keys that have a row.
+const MOST_ROWS: usize = 12;
+/// Keys without figures that are named.
+const MOST_NAMED: usize = 5;
+/// Parts of a percent that a share is shown to.
+const PARTS: f64 = 100.0;
+
+/// The ages between two points, in a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct AgeTable<'a> {
+    /// What was found.
+    pub age: &'a Age,
+    /// Ticks a second.
+    pub hertz: u64,
+    /// `None`: the unit that fits.
+    pub scale: Option<Scale>,
+}
+
+impl AgeTable<'_> {
+    /// As text for a terminal.
+    pub fn text(&self) -> String {
+        let mut blocks: Vec<Block> = self.age.findings.iter().map(|finding| Block::Alarm(finding.clone())).collect();
+        blocks.extend([Block::paragraph(self.sentence()), Block::paragraph(""), self.table(), Block::paragraph("")]);
+        blocks.extend(self.remarks().into_iter().map(Block::paragraph));
+        document::text(&blocks)
+    }
+
+    fn unit(&self) -> Unit {
+        let most = self.age.over_keys.map_or(0, |ages| ages.average.estimate_ticks);
+        Unit(match self.scale {
+            Some(scale) => scale.unit(self.hertz),
+            None => Ticks::for_durations_up_to(self.hertz, most),
+        })
+    }
+
+    /// How old what is known is.
+    fn sentence(&self) -> String {
+        let Age { from, to, over_keys, counted_keys, .. } = self.age;
+        let unit = self.unit();
+        let age = over_keys.map_or_else(
+            || "unknown".into(),
+            |ages| {
+                let AgeSpan { estimate_ticks, lo_ticks, hi_ticks } = ages.average;
+                let ends =
+                    lo_ticks.zip(hi_ticks).map_or_else(String::new, |(lo, hi)| format!(" {}", unit.interval(lo, hi)));
+                format!("{}\u{a0}{} old on average{ends}", unit.near(estimate_ticks), unit.name())
+            },
+        );
+        let over = match counted_keys {
+            1 => String::new(),
+            keys => format!(", over {}", counted(*keys, "key")),
+        };
+        format!("What {to} knows of {from} is {age}{over}.")
+    }
+
+    fn table(&self) -> Block {
+        let (age, name) = (self.age, self.unit().name());
+        let limit = age.limit_ns.map(|ns| format!("above {}", limit(ns)));
+        let columns = ["key".to_owned(), format!("age, {name}"), format!("peak, {name}")].into_iter().chain(limit);
+        let counts = ["received", "obsolete", "lost"].map(String::from);
+        let columns: Vec<String> = columns.chain(counts).collect();
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let all = age.over_keys.map(|ages| {
+            let counts = [age.updates.received, age.updates.obsolete, age.updates.lost];
+            self.row(format!("mean of {}", counted(age.counted_keys, "key")), Some(&ages), counts)
+        });
+        let shown = age.keys.iter().take(MOST_ROWS);
+        let rows = shown.map(|key| self.row(self.name(key), key.ages.as_ref(), [key.received, key.obsolete, key.lost]));
+        Block::table("Ages", &columns, all.filter(|_| age.counted_keys > 1).into_iter().chain(rows))
+    }
+
+    fn row(&self, name: String, ages: Option<&tickscope_analysis::Ages>, counts: [u64; 3]) -> Vec<String> {
+        let none = || "–".to_owned();
+        let mut cells = vec![
+            name,
+            ages.map_or_else(none, |ages| self.span(ages.average)),
+            ages.and_then(|ages| ages.peak).map_or_else(none, |peak| self.span(peak)),
+        ];
+        if self.age.limit_ns.is_some() {
+            cells.push(ages.and_then(|ages| ages.above).map_or_else(none, share));
+        }
+        cells.extend(counts.map(count));
+        cells
+    }
+
+    fn name(&self, KeyAge { key, .. }: &KeyAge) -> String {
+        match (self.age.key, key) {
+            (AgeKey::None, _) => "all".into(),
+            (AgeKey::Value, Some(key)) => key.to_string(),
+            (AgeKey::Kind, Some(key)) => format!("kind {key}"),
+            (_, None) => "no value".into(),
+        }
+    }
+
+    /// `12.34 ±0.05`.
+    fn span(&self, AgeSpan { estimate_ticks, lo_ticks, hi_ticks }: AgeSpan) -> String {
+        let Some((lo, hi)) = lo_ticks.zip(hi_ticks) else {
+            return format!("{} ±?", self.unit().near(estimate_ticks));
+        };
+        let (_, [below, above]) = self.unit().0.around(estimate_ticks, [lo, hi]);
+        format!("{} ±{}", self.unit().near(estimate_ticks), below.max(above))
+    }
+
+    /// What the figures rest on, and what is in none of them.
+    fn remarks(&self) -> Vec<String> {
+        let Age { window_ticks: [begin, end], updates, to, keys_with_few, .. } = self.age;
+        let length = i128::from(*end) - i128::from(*begin);
+        let seconds = Ticks::seconds(self.hertz, 3).near(length);
+        let received = match self.age.counted_keys {
+            1 => "its first reception".into(),
+            keys => format!("where all {} had been received", counted(keys, "key")),
+        };
+        let mut remarks = vec![format!(
+            "Over {seconds} s of {to}'s own time: from {received} to the last reception. Most of a ± is the clocks' \
+             error, which moves all ages alike."
+        )];
+        let lost = "generated and not received (lost, or on the way at the end), and lower no age";
+        let lower = "in no figure: the age may be lower than is told";
+        let counts = [
+            (updates.lost, lost.to_owned()),
+            (updates.ungenerated, format!("received without a stamp of their generation, {lower}")),
+            (updates.refused, format!("stamped at both points with no interval between them, {lower}")),
+            (
+                updates.unresolved,
+                "so close to another that the clocks leave their order open: averages hold either \
+                                  way, of peaks no ends are told"
+                    .into(),
+            ),
+        ];
+        let told = counts.into_iter().filter(|(number, _)| *number > 0);
+        remarks.extend(told.map(|(number, words)| format!("{}: {words}.", counted(number, "update"))));
+        if *keys_with_few > 0 {
+            remarks.push(format!(
+                "{} with fewer than {FEW_UPDATES} updates in that time: what another run would give may differ much.",
+                counted(*keys_with_few, "key")
+            ));
+        }
+        let late = "first received in the second half, in no figure";
+        remarks.extend([(NoAge::Late, late), (NoAge::NeverReceived, "never received")].into_iter().filter_map(
+            |(why, words)| {
+                let keys: Vec<String> =
+                    self.age.keys.iter().filter(|key| key.why == Some(why)).map(|key| self.name(key)).collect();
+                (!keys.is_empty()).then(|| format!("{} {words}: {}.", counted(keys.len(), "key"), named(&keys)))
+            },
+        ));
+        let once: Vec<String> =
+            self.age.keys.iter().filter(|key| key.received == 1).map(|key| self.name(key)).collect();
+        if !once.is_empty() {
+            remarks.push(format!("{} received once: {}.", counted(once.len(), "key"), named(&once)));
+        }
+        let more = self.age.keys.len().saturating_sub(MOST_ROWS) + self.age.keys_left_out;
+        if more > 0 {
+            remarks.push(format!("{} of fewer updates not shown: --json has them.", counted(more, "key")));
+        }
+        remarks
+    }
+}
+
+/// The first of them, and how many more.
+fn named(keys: &[String]) -> String {
+    let more = keys.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", keys[..keys.len().min(MOST_NAMED)].join(", "))
+}
+
+/// `12.34 % ±0.05`.
+fn share(AgeShare { estimate, lo, hi }: AgeShare) -> String {
+    let shown = (100.0 * PARTS * estimate).round() / PARTS;
+    let reach = (shown - 100.0 * lo).max(100.0 * hi - shown);
+    format!("{shown:.2} % ±{:.2}", (PARTS * reach).ceil().max(0.0) / PARTS)
+}
+
+/// `5 ms`.
+fn limit(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")];
+    let unit = units.into_iter().find(|&(size, _)| ns >= size && ns.is_multiple_of(size));
+    unit.map_or_else(|| format!("{ns} ns"), |(size, name)| format!("{} {name}", ns / size))
+}
