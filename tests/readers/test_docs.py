@@ -42,7 +42,7 @@ def lacking(shown, found, place):
             yield from lacking(shown[0], found[0], f"{place}[0]")
 
 
-SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect"]
+SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -54,6 +54,7 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         "export": ["export", swinging_run, "--csv", tmp_path / "run.csv"], "doctor": ["doctor"],
         "figures": ["figures", swinging_run, "--out", tmp_path / "figures"], "tail": ["tail", swinging_run],
         "collect": ["collect", tmp_path, "--run", tmp_path / "run"],
+        "age": ["show", swinging_run, "--age", "client.send", "server.received", "--limit", "5ms"],
     }
     found = json.loads(said(tickscope, *words[command], "--json"))
     assert list(lacking(json.loads(example), found, command)) == []
