@@ -1,0 +1,123 @@
+//! Age of information of a run by hand: keys that come late, once, or never, and updates that are lost or obsolete.
+
+mod site;
+
+use site::{Site, Stamped, write};
+use tickscope_analysis::{Age, AgeKey, AgeQuery, KeyAge, NoAge, Query, age, ready};
+use tickscope_store::{Origin, Run, StampColumns, next_segment, write_segment};
+
+const PATH: [&str; 2] = ["client.send", "server.received"];
+const BEGIN: i64 = 1_000_000;
+/// By id: key, generation, reception.
+const UPDATES: [(i64, i64, Option<i64>); 11] = [
+    (1, 0, Some(100)),
+    (1, 1000, Some(1200)),
+    (1, 2000, Some(2100)),
+    (1, 3000, Some(3300)),
+    (2, 0, Some(300)),
+    (2, 1500, Some(1900)),
+    (2, 1400, Some(2000)),
+    (3, 200, Some(400)),
+    (3, 2500, None),
+    (4, 2900, Some(3000)),
+    (5, 2600, None),
+];
+
+/// Both nodes read one counter of a tick a nanosecond.
+fn run(site: &Site) -> Run {
+    let mut run = site.run(&PATH, &[]);
+    let mut manifest = run.manifest().clone();
+    manifest.nodes[1].boot = manifest.nodes[0].boot;
+    manifest.nodes.iter_mut().for_each(|node| node.counter.frequency.hertz = 1_000_000_000);
+    run.set_manifest(manifest).unwrap();
+    let updates = || UPDATES.iter().zip(0..);
+    let sent: Vec<(i64, i64)> = updates().map(|((_, generated, _), id)| (id, BEGIN + generated)).collect();
+    let received = updates().filter_map(|((.., received), id)| Some((id, BEGIN + (*received)?)));
+    // An id whose generation nobody stamped.
+    let received: Vec<(i64, i64)> = received.chain([(99, BEGIN + 2222)]).collect();
+    let stamped = [(PATH[0], &sent), (PATH[1], &received)].map(|(place, stamps)| {
+        let (node, point) = place.split_once('.').unwrap();
+        Stamped { node, point, ordering: "plain", clock: "tsc", stamps, lost: &[] }
+    });
+    let segment = next_segment(&run.paths().stamps(&PATH[0].parse().unwrap())).unwrap();
+    write(&run, &stamped);
+    let (id, tick): (Vec<i64>, Vec<i64>) = sent.into_iter().unzip();
+    let value = UPDATES.iter().map(|(key, ..)| Some(*key)).collect();
+    let columns = StampColumns { value, ..StampColumns::slim(tick, id, vec![0; UPDATES.len()]) };
+    std::fs::remove_file(&segment).unwrap();
+    write_segment(&segment, &columns, &Origin::default()).unwrap();
+    ready(run, None).unwrap().run
+}
+
+fn asked(run: &Run, [from, to]: [&str; 2], key: Option<AgeKey>) -> Age {
+    let [from, to] = [from, to].map(|place| place.parse().unwrap());
+    age(run, &Query::default(), &AgeQuery { from, to, key, limit_ns: Some(1000) }).unwrap()
+}
+
+/// The window is from 401 (the third key at 400, and a reading is a tick wide) to 3300: 2899 ticks.
+#[test]
+fn ages_of_keys_are_those_that_a_pen_finds() {
+    let site = Site::new();
+    let found = asked(&run(&site), PATH, None);
+    assert_eq!((found.key, found.counted_keys, found.keys_with_few), (AgeKey::Value, 3, 3));
+    assert_eq!(found.window_ticks, [BEGIN + 401, BEGIN + 3300]);
+    let all = found.updates;
+    assert_eq!([all.received, all.lost, all.ungenerated, all.refused, all.impossible], [9, 2, 1, 0, 0]);
+    assert_eq!([all.effective, all.obsolete, all.unresolved], [4, 1, 0]);
+    let of = |key: i64| found.keys.iter().find(|row| row.key == Some(key)).unwrap();
+    // Squares of the ages at the ends of each trapezoid.
+    let areas = [
+        1200 * 1200 - 401 * 401 + 1100 * 1100 - 200 * 200 + 1300 * 1300 - 100 * 100,
+        1900 * 1900 - 401 * 401 + 1800 * 1800 - 400 * 400,
+        3100 * 3100 - 201 * 201,
+    ];
+    let mut means = 0.0;
+    for (key, area) in (1..).zip(areas) {
+        let exact = f64::from(area) / (2.0 * 2899.0);
+        means += exact / 3.0;
+        let average = of(key).ages.unwrap().average;
+        let (lo, hi) = (average.lo_ticks.unwrap(), average.hi_ticks.unwrap());
+        assert!((average.estimate_ticks as f64 - exact).abs() <= 0.5, "{key}: {average:?} for {exact}");
+        assert!(lo as f64 <= exact && exact <= hi as f64 && hi - lo <= 10, "{key}: {average:?} for {exact}");
+    }
+    let over = found.over_keys.unwrap();
+    assert!((over.average.estimate_ticks as f64 - means).abs() <= 1.0, "{over:?} for {means}");
+    let peaks = [1, 2, 3].map(|key| of(key).ages.unwrap().peak.map(|peak| peak.estimate_ticks));
+    assert_eq!(peaks, [Some(1200), Some(1900), None]);
+    let above = of(1).ages.unwrap().above.unwrap();
+    assert_eq!(above.estimate, 600.0 / 2899.0);
+    assert!(above.lo < above.estimate && above.estimate < above.hi);
+}
+
+#[test]
+fn keys_without_an_age_say_why() {
+    let site = Site::new();
+    let found = asked(&run(&site), PATH, None);
+    let row = |key: i64| found.keys.iter().find(|row| row.key == Some(key)).unwrap();
+    let told = |of: &KeyAge| (of.why, of.ages.is_some(), [of.generated, of.received, of.lost]);
+    assert_eq!(told(row(3)), (None, true, [2, 1, 1]));
+    assert_eq!(told(row(4)), (Some(NoAge::Late), false, [1, 1, 0]));
+    assert_eq!(told(row(5)), (Some(NoAge::NeverReceived), false, [1, 0, 1]));
+    assert_eq!(found.keys.iter().map(|row| row.received).collect::<Vec<_>>(), [4, 3, 1, 1, 0]);
+}
+
+#[test]
+fn without_keys_all_updates_are_of_one_thing() {
+    let site = Site::new();
+    let run = run(&site);
+    for (key, named) in [(AgeKey::None, None), (AgeKey::Kind, Some(0))] {
+        let found = asked(&run, PATH, Some(key));
+        assert_eq!((found.keys.len(), found.keys[0].key, found.keys[0].received), (1, named, 9));
+        // Those at 300 and 2000 are not fresher than the one before.
+        assert_eq!([found.updates.effective, found.updates.obsolete], [6, 2]);
+    }
+}
+
+#[test]
+fn updates_received_before_they_were_generated_are_a_finding_and_stay_in_the_figures() {
+    let site = Site::new();
+    let found = asked(&run(&site), [PATH[1], PATH[0]], Some(AgeKey::None));
+    assert_eq!((found.updates.received, found.updates.impossible), (9, 9));
+    assert!(found.findings[0].contains("9 updates were received at client.send before"), "{:?}", found.findings);
+    assert!(found.findings[0].contains("id 0") && found.over_keys.unwrap().average.estimate_ticks < 1000);
+}
