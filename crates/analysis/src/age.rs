@@ -16,8 +16,8 @@ use serde::Serialize;
 use tickscope_store::Run;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
-    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, aged, by_arrival,
-    suggestion,
+    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, aged,
+    aged_without_delay, by_arrival, suggestion,
 };
 
 use crate::Query;
@@ -114,10 +114,15 @@ pub struct Updates {
 pub struct Ages {
     /// Over time.
     pub average: AgeSpan,
-    /// Mean age right before an update lowers it.
+    /// Mean age right before an update lowers it; over keys: of those that have one.
     pub peak: Option<AgeSpan>,
     /// Share of the time above the limit.
     pub above: Option<AgeShare>,
+    /// The average if every update that was received had been when it was generated; `None`: nothing had been by then,
+    /// whatever the clocks were, when the window begins.
+    pub without_delay: Option<AgeSpan>,
+    /// How much of the average is beyond that, for the delays.
+    pub excess: Option<AgeSpan>,
 }
 
 /// An age in ticks, and what it truly lies between; `None`: nothing bounds it.
@@ -363,7 +368,10 @@ impl Gathered {
                 false => is_late(of).then_some(NoAge::Late),
             };
             let found = match why {
-                None => Some(aged(&of.received, window, limit, error).ok_or_else(wide)?),
+                None => Some(Found {
+                    aged: aged(&of.received, window, limit, error).ok_or_else(wide)?,
+                    without_delay: aged_without_delay(&of.received, window, error).map(|found| found.average),
+                }),
                 Some(_) => None,
             };
             let row = of.row(key, found.as_ref(), why, length);
@@ -418,21 +426,23 @@ impl Gathered {
 }
 
 impl OfKey {
-    fn row(&self, key: Option<i64>, found: Option<&Aged>, why: Option<NoAge>, length: i128) -> KeyAge {
+    fn row(&self, key: Option<i64>, found: Option<&Found>, why: Option<NoAge>, length: i128) -> KeyAge {
         let received = self.received.len() as u64;
         let ends = |peak| if self.unresolved > 0 { AgeSpan::open(peak) } else { AgeSpan::of(peak) };
         let ages = found.map(|found| Ages {
-            average: AgeSpan::of(found.average),
-            peak: found.peak.map(ends),
-            above: found.above.map(|above| AgeShare::of(above, length)),
+            average: AgeSpan::of(found.aged.average),
+            peak: found.aged.peak.map(ends),
+            above: found.aged.above.map(|above| AgeShare::of(above, length)),
+            without_delay: found.without_delay.map(AgeSpan::of),
+            excess: found.excess().map(AgeSpan::of),
         });
         KeyAge {
             key,
             generated: received + self.lost + self.refused,
             received,
             lost: self.lost,
-            effective: found.map_or(0, |found| found.effective),
-            obsolete: found.map_or(0, |found| found.obsolete),
+            effective: found.map_or(0, |found| found.aged.effective),
+            obsolete: found.map_or(0, |found| found.aged.obsolete),
             ages,
             why,
         }
@@ -449,6 +459,18 @@ impl AgeSpan {
     }
 }
 
+/// Ages of one key.
+struct Found {
+    aged: Aged,
+    without_delay: Option<AgeBounds>,
+}
+
+impl Found {
+    fn excess(&self) -> Option<AgeBounds> {
+        self.aged.average.beyond(self.without_delay?)
+    }
+}
+
 impl AgeShare {
     fn of(AgeBounds { estimate, lo, hi }: AgeBounds, length: i128) -> Self {
         let [lo, hi] = [fraction_down(lo.into(), length), fraction_up(hi.into(), length)];
@@ -457,8 +479,8 @@ impl AgeShare {
 }
 
 /// The mean over all keys that count; `open`: the clocks leave open what the peaks of some are.
-fn over_keys(keys: &[Aged], open: bool, length: i128) -> Option<Ages> {
-    let mean = |of: &dyn Fn(&Aged) -> Option<AgeBounds>| {
+fn over_keys(keys: &[Found], open: bool, length: i128) -> Option<Ages> {
+    let mean = |of: &dyn Fn(&Found) -> Option<AgeBounds>| {
         let all: Vec<AgeBounds> = keys.iter().filter_map(of).collect();
         let count = i128::try_from(all.len()).ok().filter(|&count| count > 0)?;
         let sum = |of: &dyn Fn(&AgeBounds) -> i64| all.iter().map(|one| i128::from(of(one))).sum::<i128>();
@@ -469,9 +491,17 @@ fn over_keys(keys: &[Aged], open: bool, length: i128) -> Option<Ages> {
             hi: ticks(-(-sum(&|one| one.hi)).div_euclid(count))?,
         })
     };
-    let average = AgeSpan::of(mean(&|key| Some(key.average))?);
-    let peak = mean(&|key| key.peak).map(|peak| if open { AgeSpan::open(peak) } else { AgeSpan::of(peak) });
-    Some(Ages { average, peak, above: mean(&|key| key.above).map(|above| AgeShare::of(above, length)) })
+    let average = AgeSpan::of(mean(&|key| Some(key.aged.average))?);
+    let peak = mean(&|key| key.aged.peak).map(|peak| if open { AgeSpan::open(peak) } else { AgeSpan::of(peak) });
+    let all_have = keys.iter().all(|key| key.without_delay.is_some());
+    let of_all = |of: &dyn Fn(&Found) -> Option<AgeBounds>| mean(of).filter(|_| all_have).map(AgeSpan::of);
+    Some(Ages {
+        average,
+        peak,
+        above: mean(&|key| key.aged.above).map(|above| AgeShare::of(above, length)),
+        without_delay: of_all(&|key| key.without_delay),
+        excess: of_all(&Found::excess),
+    })
 }
 
 /// The limit in ticks, rounded down and up.

@@ -84,6 +84,13 @@ fn ages_of_keys_are_those_that_a_pen_finds() {
     assert!((over.average.estimate_ticks as f64 - means).abs() <= 1.0, "{over:?} for {means}");
     let peaks = [1, 2, 3].map(|key| of(key).ages.unwrap().peak.map(|peak| peak.estimate_ticks));
     assert_eq!(peaks, [Some(1200), Some(1900), None]);
+    // Had each arrived when it was generated: 401 to 1000 of the first key, then a thousand twice, and 300.
+    let without = f64::from(1000 * 1000 - 401 * 401 + 2 * 1000 * 1000 + 300 * 300) / (2.0 * 2899.0);
+    let ages = of(1).ages.unwrap();
+    assert_eq!(ages.without_delay.unwrap().estimate_ticks, without.round() as i64);
+    let excess = ages.excess.unwrap();
+    assert_eq!(excess.estimate_ticks, ages.average.estimate_ticks - without.round() as i64);
+    assert!(excess.lo_ticks.unwrap() < excess.estimate_ticks && excess.estimate_ticks < excess.hi_ticks.unwrap());
     let above = of(1).ages.unwrap().above.unwrap();
     assert_eq!(above.estimate, 600.0 / 2899.0);
     assert!(above.lo < above.estimate && above.estimate < above.hi);

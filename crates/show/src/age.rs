@@ -68,7 +68,9 @@ impl AgeTable<'_> {
     fn table(&self) -> Block {
         let (age, name) = (self.age, self.unit().name());
         let limit = age.limit_ns.map(|ns| format!("above {}", limit(ns)));
-        let columns = ["key".to_owned(), format!("age, {name}"), format!("peak, {name}")].into_iter().chain(limit);
+        let columns = ["key".to_owned(), format!("age, {name}"), format!("excess, {name}"), format!("peak, {name}")]
+            .into_iter()
+            .chain(limit);
         let counts = ["received", "obsolete", "lost"].map(String::from);
         let columns: Vec<String> = columns.chain(counts).collect();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
@@ -86,6 +88,7 @@ impl AgeTable<'_> {
         let mut cells = vec![
             name,
             ages.map_or_else(none, |ages| self.span(ages.average)),
+            ages.and_then(|ages| ages.excess).map_or_else(none, |excess| self.span(excess)),
             ages.and_then(|ages| ages.peak).map_or_else(none, |peak| self.span(peak)),
         ];
         if self.age.limit_ns.is_some() {
@@ -124,7 +127,8 @@ impl AgeTable<'_> {
         };
         let mut remarks = vec![format!(
             "Over {seconds} s of {to}'s own time: from {received} to the last reception. Most of a ± is the clocks' \
-             error, which moves all ages alike."
+             error, which moves all ages alike. Excess: beyond the age if each update had arrived when it was \
+             generated."
         )];
         let lost = "generated and not received (lost, or on the way at the end), and lower no age";
         let lower = "in no figure: the age may be lower than is told";

@@ -208,6 +208,35 @@ pub fn aged(updates: &[Arrival], window: [i64; 2], limit: Option<[i64; 2]>, erro
     })
 }
 
+/// The age over `window` if every update had arrived when it was generated: what is left of an age without delays.
+/// `None` as in [`aged`].
+///
+/// Where a generation stands on the receiver's axis is known as well as its delay is, and the axis over that delay.
+pub fn aged_without_delay(updates: &[Arrival], window: [i64; 2], error: AxisError) -> Option<Aged> {
+    let mut open = 0;
+    let mut generated = Vec::with_capacity(updates.len());
+    for Arrival { at, delay: [estimate, lo, hi] } in updates {
+        let reach = estimate.abs_diff(*lo).max(hi.abs_diff(*estimate));
+        let axis = error.over(i128::from(lo.unsigned_abs().max(hi.unsigned_abs())))?;
+        let off = i64::try_from(i128::from(reach) + axis).ok()?;
+        open = open.max(off);
+        generated.push(Arrival { at: at.checked_sub(*estimate)?, delay: [0, -off, off] });
+    }
+    by_arrival(&mut generated);
+    aged(&generated, window, None, AxisError { reading: u64::try_from(open).ok()?, ..error })
+}
+
+impl AgeBounds {
+    /// How much more it is than another.
+    pub fn beyond(self, other: Self) -> Option<Self> {
+        Some(Self {
+            estimate: self.estimate.checked_sub(other.estimate)?,
+            lo: self.lo.checked_sub(other.hi)?,
+            hi: self.hi.checked_sub(other.lo)?,
+        })
+    }
+}
+
 /// What the three sawteeth are held against, so that the lower one is above its limit only where the true age surely is
 /// above the given one, and the upper one wherever that may be.
 fn limits([down, up]: [i128; 2], least: [i128; 3], error: AxisError) -> Option<[i64; 3]> {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
-use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, by_arrival};
+use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival};
 
 fn at(at: i64, delay: i64) -> Arrival {
     Arrival { at, delay: [delay; 3] }
@@ -62,6 +62,19 @@ fn a_window_that_begins_before_anything_was_received_has_no_age() {
     let late = AxisError { reading: 1, ..AxisError::NONE };
     assert_eq!(aged(&[at(5, 1)], [5, 9], None, late), None);
     assert!(aged(&[at(5, 1)], [6, 9], None, late).is_some());
+}
+
+/// Generated at 0, 10 and 22, as above: from 4 the age would go from 4 to 10, to 12, to 8: 42 + 72 + 32 of 26 ticks.
+#[test]
+fn without_delays_an_update_counts_from_its_generation() {
+    let updates = [at(4, 4), at(16, 6), at(30, 8)];
+    let found = aged_without_delay(&updates, [4, 30], AxisError::NONE).unwrap();
+    assert_eq!(found.average, AgeBounds { estimate: 6, lo: 5, hi: 6 });
+    // Delays that may be off by 2 leave open where the generations stand.
+    let open = updates.map(|Arrival { at, delay: [delay, ..] }| Arrival { at, delay: [delay, delay - 2, delay + 2] });
+    let found = aged_without_delay(&open, [4, 30], AxisError::NONE).unwrap();
+    assert_eq!(found.average.estimate, 6);
+    assert!(found.average.lo <= 4 && found.average.hi >= 7, "{found:?}");
 }
 
 #[test]
@@ -163,6 +176,22 @@ impl Truth {
         Self { updates, told, slope, error }
     }
 
+    /// Twice the area over the next tick of the axis had updates arrived when they were generated, within a tick of it.
+    fn doubled_without_delay(&self, tick: i64) -> i64 {
+        let grows = PARTS + self.slope;
+        let [begin, end] = [tick * grows, (tick + 1) * grows];
+        let generated = || self.updates.iter().map(|&(_, generated)| generated);
+        let mut freshest = generated().filter(|&at| at <= begin).max().unwrap();
+        let mut within: Vec<i64> = generated().filter(|&at| begin < at && at < end).collect();
+        within.sort_unstable();
+        let (mut at, mut squares) = (begin, 0_i128);
+        for next in within.into_iter().chain([end]) {
+            squares += i128::from(next - freshest).pow(2) - i128::from(at - freshest).pow(2);
+            (at, freshest) = (next, next);
+        }
+        (squares / i128::from(grows)) as i64
+    }
+
     fn age(&self, tick: i64) -> i64 {
         let known = self.updates.iter().filter(|(at, _)| *at <= tick);
         tick * (PARTS + self.slope) - known.map(|(_, generated)| *generated).max().unwrap()
@@ -172,7 +201,7 @@ impl Truth {
 #[test]
 fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
     let mut random = Random(35);
-    let [mut told_off, mut peaks] = [0_u64; 2];
+    let [mut told_off, mut peaks, mut without_delay] = [0_u64; 3];
     for _ in 0..many(5_000, 100_000) {
         let truth = Truth::made(&mut random);
         let width = truth.error.reading as i64;
@@ -187,6 +216,14 @@ fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
         let AgeBounds { estimate, lo, hi } = found.average;
         assert!(lo * whole <= doubled && doubled <= hi * whole, "{found:?}");
         assert!((lo..=hi).contains(&estimate));
+        if let Some(found) = aged_without_delay(&truth.told, window, truth.error) {
+            let doubled: i64 = (window[0]..window[1]).map(|tick| truth.doubled_without_delay(tick)).sum();
+            let AgeBounds { lo, hi, .. } = found.average;
+            // Each tick of it was rounded to a part.
+            let rounded = window[1] - window[0];
+            assert!(lo * whole <= doubled + rounded && doubled <= hi * whole + rounded, "{found:?} {doubled}");
+            without_delay += 1;
+        }
         let over: i64 =
             ages.iter().map(|age| (age + PARTS + truth.slope - limit * PARTS).clamp(0, PARTS + truth.slope)).sum();
         let (above, grows) = (found.above.unwrap(), PARTS + truth.slope);
@@ -207,7 +244,10 @@ fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
             assert!(lo * count <= sum && sum <= hi * count, "{found:?}");
         }
     }
-    assert!(told_off > 1_000 && peaks > 500, "{told_off} {peaks}: the clocks were hardly off");
+    assert!(
+        told_off.min(without_delay) > 1_000 && peaks > 500,
+        "{told_off} {peaks} {without_delay}: the clocks were hardly off"
+    );
 }
 
 /// Places of the updates that are fresher than all before them.
