@@ -146,7 +146,7 @@ impl Random {
 /// Parts of a tick of the true time in [`Truth`].
 const PARTS: i64 = 10_000;
 /// Most of them that a tick of the axis may be too long or too short.
-const MOST_SLOPE: i64 = 20;
+const MOST_SLOPE: i64 = 400;
 
 /// A receiver whose axis is off, and what is told of it.
 struct Truth {
