@@ -6,6 +6,7 @@ use crate::brackets::BracketColumns;
 use crate::channels::ChannelColumns;
 use crate::counts::CountColumns;
 use crate::events::EventColumns;
+use crate::noise::NoiseColumns;
 use crate::removed::RemovedColumns;
 use crate::returns::ReturnColumns;
 use crate::rivals::RivalColumns;
@@ -40,6 +41,7 @@ fn the_documented_columns_of_every_table_are_the_declared_ones() {
         ("brackets", table::<BracketColumns>()),
         ("returns", table::<ReturnColumns>()),
         ("rivals", table::<RivalColumns>()),
+        ("noise", table::<NoiseColumns>()),
     ] {
         let (_, rest) = page.split_once(&format!("\n## {section}\n")).unwrap();
         let of_section = rest.split("## ").next().unwrap();

@@ -65,6 +65,8 @@ words! {
         RoleRestarted = "role-restarted",
         /// A program that the run was to be compared with is missing, or did not work.
         RivalMissing = "rival-missing",
+        /// Noise was to be recorded, and was not, or not all of it.
+        NoiseMissing = "noise-missing",
         /// Acknowledgements of stamps under `return-trip` that nobody answered; value: how many.
         ReturnsLost = "returns-lost",
         /// More stamps under `return-trip` than may be acknowledged in a second; value: of so many ids one is.

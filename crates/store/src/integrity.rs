@@ -25,7 +25,7 @@ use crate::whole_file::{files_in, keyed_folders};
 pub const DIGESTED_AT_EVERY_READING: u64 = 64 << 20;
 
 /// What is fed into figures; anything else in a run's directory is the user's own.
-const FEEDS: [&str; 11] = [
+const FEEDS: [&str; 12] = [
     "run.json",
     "digests.json",
     "stamps/",
@@ -34,6 +34,7 @@ const FEEDS: [&str; 11] = [
     "counts/",
     "events/",
     "brackets/",
+    "noise/",
     "returns/",
     "rivals/",
     "traces/",

@@ -23,6 +23,7 @@ mod join;
 mod kept_ids;
 mod kept_stamps;
 mod manifest;
+mod noise;
 mod originals;
 mod parcel;
 mod removed;
@@ -65,6 +66,7 @@ pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, DumpRule, Evidence, LimitRule, Manifest, Node, Point,
     PolicyRule, ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
+pub use noise::{NoiseClass, NoiseColumns, NoiseRow, read_noise, write_noise};
 pub use originals::Collision;
 pub use parcel::Parcel;
 pub use removed::{Removed, RemovedNote, sweep_removed, unlink};

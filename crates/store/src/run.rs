@@ -13,6 +13,7 @@ use crate::counts::{CountColumns, read_counts};
 use crate::error::{Error, Result};
 use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
+use crate::noise::{NoiseColumns, read_noise};
 use crate::removed::{Removed, RemovedNote, all_parts_in, parts_in};
 use crate::returns::{ReturnColumns, read_returns};
 use crate::rivals::{RivalColumns, read_rivals};
@@ -147,6 +148,11 @@ impl<'a> Paths<'a> {
     /// Folder of the acknowledgements of a node's stamps.
     pub fn returns(&self, node: &str) -> PathBuf {
         self.root.join(format!("returns/node={node}"))
+    }
+
+    /// Folder of what the kernel did on the cores of a node's host.
+    pub fn noise(&self, node: &str) -> PathBuf {
+        self.root.join(format!("noise/node={node}"))
     }
 
     /// Folder of what other programs said of a node's clock.
@@ -331,6 +337,12 @@ impl Run {
     pub fn returns(&self, node: &str) -> Result<Listing<ReturnColumns>> {
         let files = files_in(&self.paths().returns(node), "parquet")?;
         Ok(Listing::gather(&files, read_returns, ReturnColumns::append))
+    }
+
+    /// What the kernel did on the cores of a node's host; none where it was not recorded.
+    pub fn noise(&self, node: &str) -> Result<Listing<NoiseColumns>> {
+        let files = files_in(&self.paths().noise(node), "parquet")?;
+        Ok(Listing::gather(&files, read_noise, NoiseColumns::append))
     }
 
     /// What other programs said of a node's clock; none if none was asked.
