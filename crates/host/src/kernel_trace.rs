@@ -1,0 +1,404 @@
+//! The kernel's trace of one core, from its text to what lasted how long: who had the core, and what interrupted them.
+//!
+//! Assumes: lines are of one core, in its order, and their time-stamps are raw ticks (`trace_clock` is `x86-tsc`).
+//! Guarantees: a line that is not understood is told as lost, never left out in silence; what was open when something
+//! was lost is closed there, and nothing is paired across it; a task's name may hold any byte. Deliberately absent:
+//! files, and judging what disturbed whom.
+
+use std::collections::BTreeMap;
+
+/// Classes of what the trace tells.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// A task had the core; that nobody had it is not told.
+    Task,
+    /// An interrupt.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// A page fault of a program.
+    Fault,
+    /// The kernel did not tell what happened.
+    Lost,
+}
+
+/// Something that lasted on a core, in ticks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lasted {
+    /// Its class.
+    pub class: Class,
+    /// When it began.
+    pub begin: i64,
+    /// When it was over.
+    pub end: i64,
+    /// Name of the task, interrupt or softirq.
+    pub what: String,
+    /// The task that had the core, or was interrupted.
+    pub thread: i32,
+}
+
+/// One line of the trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TraceLine {
+    /// The core went over to another task.
+    Switch {
+        /// When.
+        tick: i64,
+        /// From whom.
+        from: i32,
+        /// To whom.
+        next: i32,
+        /// Its name.
+        name: String,
+    },
+    /// Something began.
+    Entry(TraceEdge),
+    /// Something ended.
+    Exit(TraceEdge),
+    /// A page fault.
+    Fault(TraceEdge),
+    /// The kernel says that it lost events here.
+    Lost,
+    /// A comment or an event that tells nothing.
+    Nothing,
+}
+
+/// One end of something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceEdge {
+    /// Its class.
+    pub class: Class,
+    /// When.
+    pub tick: i64,
+    /// The interrupt or softirq.
+    pub what: String,
+    /// The task that is interrupted.
+    pub thread: i32,
+}
+
+/// Bytes of a task's name in front of a line, right-aligned: as many as the kernel keeps of one, and one more.
+const NAME_BYTES: usize = 16;
+
+impl TraceLine {
+    /// Parses a line; `None`: it is not understood.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        if line.is_empty() || line.starts_with(b"#") {
+            return Some(Self::Nothing);
+        }
+        if line.starts_with(b"CPU:") {
+            let text = std::str::from_utf8(line).ok()?;
+            return Some(if text.contains("LOST") { Self::Lost } else { Self::Nothing });
+        }
+        let rest = line.get(NAME_BYTES..)?.strip_prefix(b"-")?;
+        let text = String::from_utf8_lossy(rest);
+        let (thread, rest) = text.split_once(' ')?;
+        let thread = thread.parse().ok()?;
+        let (core, rest) = rest.trim_start().strip_prefix('[')?.split_once("] ")?;
+        core.parse::<u32>().ok()?;
+        let (_flags, rest) = rest.trim_start().split_once(' ')?;
+        let (tick, rest) = rest.trim_start().split_once(": ")?;
+        // Ticks alone: a time in seconds has a point.
+        let tick = tick.parse().ok()?;
+        let (event, fields) = rest.split_once(':')?;
+        Self::of_event(event, fields.trim_start(), tick, thread)
+    }
+
+    fn of_event(event: &str, fields: &str, tick: i64, thread: i32) -> Option<Self> {
+        let edge = |class, what: &str| TraceEdge { class, tick, what: what.into(), thread };
+        match event {
+            "sched_switch" => {
+                // A name may look like any field: numbers stand last, and names are short.
+                let (rest, next) = fields.rsplit_once(" next_pid=")?;
+                let next = next.split_once(' ')?.0.parse().ok()?;
+                let (_, name) = rest.rsplit_once("next_comm=")?;
+                Some(Self::Switch { tick, from: thread, next, name: name.into() })
+            }
+            "irq_handler_entry" => {
+                let name = fields.split_once(" name=").map_or(fields, |(_, name)| name);
+                Some(Self::Entry(edge(Class::Interrupt, &format!("irq {name}"))))
+            }
+            "irq_handler_exit" => Some(Self::Exit(edge(Class::Interrupt, "irq"))),
+            "softirq_entry" | "softirq_exit" => {
+                let name = fields.split_once("[action=")?.1.strip_suffix(']')?;
+                let edge = edge(Class::Softirq, name);
+                Some(if event == "softirq_entry" { Self::Entry(edge) } else { Self::Exit(edge) })
+            }
+            "page_fault_user" => Some(Self::Fault(edge(Class::Fault, "page fault"))),
+            _ if fields.starts_with("vector=") => match (event.strip_suffix("_entry"), event.strip_suffix("_exit")) {
+                (Some(name), _) => Some(Self::Entry(edge(Class::Interrupt, name))),
+                (_, Some(name)) => Some(Self::Exit(edge(Class::Interrupt, name))),
+                _ => Some(Self::Nothing),
+            },
+            _ => Some(Self::Nothing),
+        }
+    }
+}
+
+/// What goes on on one core, line by line.
+#[derive(Debug, Default)]
+pub struct Core {
+    /// Who has it; `None`: not known yet.
+    task: Option<Running>,
+    /// Since when everything is known.
+    known: Option<i64>,
+    /// What has begun and not ended, the innermost last.
+    open: Vec<TraceEdge>,
+    /// Lines that were lost or not understood since [`Core::take_lost`].
+    lost: BTreeMap<&'static str, u64>,
+}
+
+/// A task that has a core.
+#[derive(Debug)]
+struct Running {
+    thread: i32,
+    name: String,
+    /// Since then, and told up to then.
+    begin: i64,
+    /// An event said then that it had the core.
+    confirmed: i64,
+}
+
+impl Core {
+    /// Takes the next line; whatever is over then goes to `sink`.
+    pub fn take(&mut self, line: &[u8], sink: &mut impl FnMut(Lasted)) {
+        match TraceLine::parse(line) {
+            None => *self.lost.entry("lines that are not understood").or_default() += 1,
+            Some(TraceLine::Lost) => *self.lost.entry("events that the kernel says it lost").or_default() += 1,
+            Some(TraceLine::Nothing) => {}
+            Some(TraceLine::Switch { tick, from, next, name }) => {
+                self.confirm(tick, from, line, sink);
+                self.task_until(tick, sink);
+                self.task = Some(Running { thread: next, name, begin: tick, confirmed: tick });
+                self.known.get_or_insert(tick);
+            }
+            Some(TraceLine::Entry(edge)) => {
+                self.confirm(edge.tick, edge.thread, line, sink);
+                self.open.push(edge);
+            }
+            Some(TraceLine::Exit(exit)) => {
+                self.confirm(exit.tick, exit.thread, line, sink);
+                self.leave(exit, sink);
+            }
+            Some(TraceLine::Fault(TraceEdge { class, tick, what, thread })) => {
+                self.confirm(tick, thread, line, sink);
+                sink(Lasted { class, begin: tick, end: tick, what, thread });
+            }
+        }
+    }
+
+    /// Every event says which task has the core. Where that is another than the last switch said, the kernel did not
+    /// tell of a switch, as it now and then does: since the last event that agrees, nobody knows who had the core.
+    fn confirm(&mut self, tick: i64, thread: i32, line: &[u8], sink: &mut impl FnMut(Lasted)) {
+        let Some(running) = &mut self.task else { return };
+        if running.thread == thread {
+            running.confirmed = tick.max(running.confirmed);
+            return;
+        }
+        let (begin, from) = (running.begin, running.confirmed);
+        if begin < from {
+            self.task_until(from, sink);
+        }
+        let what = "a switch that the kernel did not tell".into();
+        sink(Lasted { class: Class::Lost, begin: from, end: tick.max(from), what, thread: 0 });
+        let name = String::from_utf8_lossy(line.get(..NAME_BYTES).unwrap_or_default()).trim_start().into();
+        self.task = Some(Running { thread, name, begin: tick, confirmed: tick });
+    }
+
+    /// The innermost thing of that kind ends; whatever began within it and never ended does so as well.
+    fn leave(&mut self, exit: TraceEdge, sink: &mut impl FnMut(Lasted)) {
+        let is_same = |entry: &TraceEdge| {
+            entry.class == exit.class
+                && (entry.what == exit.what || exit.what == "irq" && entry.what.starts_with("irq "))
+        };
+        let from = self.open.iter().rposition(is_same);
+        if let Some(from) = from {
+            let over = self.open.drain(from..);
+            over.for_each(|TraceEdge { class, tick, what, thread }| {
+                sink(Lasted { class, begin: tick, end: exit.tick, what, thread });
+            });
+        } else {
+            // It began before anything was seen: that it was there is certain, for how long is not.
+            let TraceEdge { class, tick, what, thread } = exit;
+            sink(Lasted { class, begin: tick, end: tick, what, thread });
+        }
+    }
+
+    fn task_until(&mut self, tick: i64, sink: &mut impl FnMut(Lasted)) {
+        let Some(Running { begin, thread, name: what, .. }) = self.task.take() else { return };
+        if begin > tick {
+            *self.lost.entry("lines out of their order").or_default() += 1;
+        } else if thread != 0 {
+            sink(Lasted { class: Class::Task, begin, end: tick, what, thread });
+        }
+    }
+
+    /// Since when everything that happens there is known: the first switch, before which nobody knows who had the
+    /// core.
+    pub fn known_since(&self) -> Option<i64> {
+        self.known
+    }
+
+    /// Everything that goes on is told up to `tick`, from where on nothing is known.
+    pub fn close(&mut self, tick: i64, sink: &mut impl FnMut(Lasted)) {
+        self.known = None;
+        match &self.task {
+            Some(running) if running.begin > tick => self.task = None,
+            _ => self.task_until(tick, sink),
+        }
+        for TraceEdge { class, tick: begin, what, thread } in self.open.drain(..) {
+            sink(Lasted { class, begin, end: tick.max(begin), what, thread });
+        }
+    }
+
+    /// The task that has the core is told up to `tick`, and goes on: whoever reads what is written knows of it.
+    pub fn tell(&mut self, tick: i64, sink: &mut impl FnMut(Lasted)) {
+        let told = |running: &&mut Running| running.begin < tick && running.thread != 0;
+        if let Some(Running { thread, name, begin, .. }) = self.task.as_mut().filter(told) {
+            sink(Lasted { class: Class::Task, begin: *begin, end: tick, what: name.clone(), thread: *thread });
+            *begin = tick;
+        }
+    }
+
+    /// What was lost since the last call, in words.
+    pub fn take_lost(&mut self) -> Option<String> {
+        let lost = std::mem::take(&mut self.lost);
+        let words: Vec<String> = lost.into_iter().map(|(what, count)| format!("{count} {what}")).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWITCH: &str = "           rustc-10468   [001] d..2. 1000: sched_switch: prev_comm=rustc prev_pid=10468 \
+                          prev_prio=120 prev_state=R ==> next_comm=rcu_preempt next_pid=15 next_prio=120";
+
+    fn lasted(lines: &[&str]) -> (Core, Vec<Lasted>) {
+        let (mut core, mut all) = (Core::default(), Vec::new());
+        lines.iter().for_each(|line| core.take(line.as_bytes(), &mut |one| all.push(one)));
+        (core, all)
+    }
+
+    fn one(class: Class, [begin, end]: [i64; 2], what: &str, thread: i32) -> Lasted {
+        Lasted { class, begin, end, what: what.into(), thread }
+    }
+
+    #[test]
+    fn every_kind_of_line_is_read_with_its_tick_its_name_and_whom_it_interrupts() {
+        let (mut core, mut all) = lasted(&[
+            "# tracer: nop",
+            SWITCH,
+            "     rcu_preempt-15      [001] d.h.. 1010: local_timer_entry: vector=236",
+            "     rcu_preempt-15      [001] d.h.. 1030: local_timer_exit: vector=236",
+            "     rcu_preempt-15      [001] .Ns1. 1031: softirq_entry: vec=9 [action=RCU]",
+            "     rcu_preempt-15      [001] d.h1. 1032: irq_handler_entry: irq=27 name=virtio2-input.0",
+            "     rcu_preempt-15      [001] d.h1. 1034: irq_handler_exit: irq=27 ret=handled",
+            "     rcu_preempt-15      [001] .Ns1. 1040: softirq_exit: vec=9 [action=RCU]",
+            "     rcu_preempt-15      [001] d.... 1041: page_fault_user: address=0x7f ip=0x7f error_code=0x6",
+            "     rcu_preempt-15      [001] d.... 1042: vector_setup: vector=1 is_legacy=0 ret=0",
+        ]);
+        core.close(1050, &mut |one| all.push(one));
+        let expected = [
+            one(Class::Interrupt, [1010, 1030], "local_timer", 15),
+            one(Class::Interrupt, [1032, 1034], "irq virtio2-input.0", 15),
+            one(Class::Softirq, [1031, 1040], "RCU", 15),
+            one(Class::Fault, [1041, 1041], "page fault", 15),
+            one(Class::Task, [1000, 1050], "rcu_preempt", 15),
+        ];
+        assert_eq!((all.as_slice(), core.take_lost()), (&expected[..], None));
+    }
+
+    #[test]
+    fn a_task_may_be_called_anything_and_its_number_is_read_all_the_same() {
+        for name in ["a b", "x [000] d..2. 5:", " next_pid=77", "next_comm=z", "1: y-9 [0]", "==> next_comm=", "-"] {
+            let line = format!(
+                "{name:>16}-12      [001] d..2. 7: sched_switch: prev_comm={name} prev_pid=12 prev_prio=120 \
+                 prev_state=S ==> next_comm={name} next_pid=13 next_prio=120"
+            );
+            match TraceLine::parse(line.as_bytes()) {
+                Some(TraceLine::Switch { tick: 7, from: 12, next: 13, name: found }) => {
+                    assert!(name.ends_with(&found), "{name}: {found}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        let bytes = [&b"             \xff\xfe\x80"[..], &SWITCH.as_bytes()[16..]].concat();
+        assert!(matches!(TraceLine::parse(&bytes), Some(TraceLine::Switch { next: 15, .. })));
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_and_one_that_says_lost_are_told_and_a_time_in_seconds_is_none() {
+        let of_another_clock = SWITCH.replace(" 1000:", " 1000.000001:");
+        let (mut core, all) = lasted(&["what is this", "CPU:1 [LOST 12 EVENTS]", &of_another_clock, SWITCH]);
+        assert!(all.is_empty());
+        let told = "1 events that the kernel says it lost, 2 lines that are not understood";
+        assert_eq!((core.take_lost().as_deref(), core.take_lost()), (Some(told), None));
+    }
+
+    #[test]
+    fn a_switch_that_was_not_told_shows_at_the_next_event_and_nobody_is_said_to_have_had_the_core_until_then() {
+        let (mut core, mut all) = lasted(&[
+            SWITCH,
+            "     rcu_preempt-15      [001] d.... 1041: page_fault_user: address=0x7f",
+            "          stress-77      [001] d.... 1060: page_fault_user: address=0x7f",
+        ]);
+        core.close(1090, &mut |one| all.push(one));
+        let expected = [
+            one(Class::Fault, [1041, 1041], "page fault", 15),
+            one(Class::Task, [1000, 1041], "rcu_preempt", 15),
+            one(Class::Lost, [1041, 1060], "a switch that the kernel did not tell", 0),
+            one(Class::Fault, [1060, 1060], "page fault", 77),
+            one(Class::Task, [1060, 1090], "stress", 77),
+        ];
+        assert_eq!(all, expected);
+        let (_, all) = lasted(&[SWITCH, SWITCH.replace(" 1000:", " 1100:").as_str()]);
+        assert_eq!(all[0], one(Class::Lost, [1000, 1100], "a switch that the kernel did not tell", 0));
+        assert_eq!(all.len(), 2, "the one that had it at its end is told for that instant: {all:?}");
+    }
+
+    #[test]
+    fn nothing_is_paired_across_a_gap_and_an_end_without_a_beginning_lasts_no_time() {
+        let exit = "     rcu_preempt-15      [001] .Ns1. 1090: softirq_exit: vec=9 [action=RCU]";
+        let (mut core, mut all) =
+            lasted(&[SWITCH, "     rcu_preempt-15      [001] .Ns1. 1031: softirq_entry: vec=9 [action=RCU]"]);
+        core.close(1050, &mut |one| all.push(one));
+        core.take(exit.as_bytes(), &mut |one| all.push(one));
+        core.close(2000, &mut |one| all.push(one));
+        let expected = [
+            one(Class::Task, [1000, 1050], "rcu_preempt", 15),
+            one(Class::Softirq, [1031, 1050], "RCU", 15),
+            one(Class::Softirq, [1090, 1090], "RCU", 15),
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn everything_is_known_from_the_first_switch_on_and_nothing_once_it_is_closed() {
+        let nobody = SWITCH.replace("next_pid=15", "next_pid=0").replace(" 1000:", " 900:");
+        let (mut core, mut all) = lasted(&["     rcu_preempt-15      [001] d.... 800: page_fault_user: address=0x7f"]);
+        assert_eq!(core.known_since(), None);
+        [nobody.as_str(), &SWITCH.replace("rustc-10468   ", "rustc-0       ")]
+            .iter()
+            .for_each(|line| core.take(line.as_bytes(), &mut |one| all.push(one)));
+        assert_eq!(core.known_since(), Some(900));
+        core.close(1050, &mut |one| all.push(one));
+        let classes: Vec<_> = all.iter().map(|one| (one.class, one.begin)).collect();
+        assert_eq!(classes, [(Class::Fault, 800), (Class::Task, 1000)], "that nobody had it is no task");
+        assert_eq!(core.known_since(), None);
+        core.take(SWITCH.as_bytes(), &mut |_| {});
+        let earlier = SWITCH.replace(" 1000:", " 999:").replace("rustc-10468   ", "rustc-15      ");
+        core.take(earlier.as_bytes(), &mut |one| panic!("{one:?}"));
+        assert_eq!(core.take_lost().as_deref(), Some("1 lines out of their order"));
+    }
+
+    #[test]
+    fn a_task_that_is_told_goes_on_from_there() {
+        let (mut core, mut all) = lasted(&[SWITCH]);
+        core.tell(1000, &mut |one| all.push(one));
+        core.tell(1020, &mut |one| all.push(one));
+        core.close(1050, &mut |one| all.push(one));
+        let task = |ticks| one(Class::Task, ticks, "rcu_preempt", 15);
+        assert_eq!(all, [task([1000, 1020]), task([1020, 1050])]);
+    }
+}
