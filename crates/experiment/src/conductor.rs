@@ -9,6 +9,7 @@
 
 mod control;
 mod finish;
+mod noise;
 mod probes;
 mod returns;
 mod rivals;
@@ -396,7 +397,9 @@ impl<'a> Conductor<'a> {
         }
         self.start_rivals()?;
         self.start_returns()?;
+        self.start_noise()?;
         let outcome = self.run_targets(Measuring::All);
+        self.stop_noise();
         self.stop_returns();
         self.stop_rivals(); // before the closing burst, which they would disturb
         let stopped = self.stop_probes();

@@ -72,10 +72,12 @@ pub(crate) enum HelperKind {
     ReturnSource,
     /// Acknowledges stamps; only where a path ends.
     ReturnSink,
+    /// Records noise; on one node of this host, for all of them.
+    Noise,
 }
 
 impl HelperKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Collector,
         Self::Monitor,
         Self::Probe,
@@ -83,6 +85,7 @@ impl HelperKind {
         Self::RivalClient,
         Self::ReturnSource,
         Self::ReturnSink,
+        Self::Noise,
     ];
 
     pub fn service(self) -> Service {
@@ -90,7 +93,9 @@ impl HelperKind {
             Self::Collector => Service::Collector,
             Self::Monitor => Service::ClockMonitor,
             Self::Probe => Service::Probe,
-            Self::RivalServer | Self::RivalClient | Self::ReturnSource | Self::ReturnSink => Service::Rival,
+            Self::RivalServer | Self::RivalClient | Self::ReturnSource | Self::ReturnSink | Self::Noise => {
+                Service::Rival
+            }
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Plan {
     pub(crate) overhead: OverheadPlan,
     #[serde(default)]
     pub(crate) rivals: RivalsPlan,
+    /// Asks for a record of what the kernel does on the cores of this host.
+    pub(crate) noise: Option<NoisePlan>,
     /// How collectors encode stamps.
     #[serde(default)]
     pub(crate) segments: EncodingChoice,
@@ -125,6 +127,11 @@ pub(crate) struct DumpPlan {
     #[serde(deserialize_with = "run_file::span")]
     pub above: u64,
 }
+
+/// It has no settings yet: that it stands there is enough.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoisePlan {}
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -9,6 +9,7 @@ pub mod clock_monitor;
 pub mod collector;
 mod kernel_points;
 pub(crate) mod live;
+pub mod noise;
 pub mod probe;
 pub mod returns;
 pub mod rivals;
@@ -44,6 +45,8 @@ pub enum Role {
     ReturnAnswer(returns::SourceSettings),
     /// Acknowledges the node's stamps under `return-trip`, and writes what came of it.
     ReturnAcknowledge(returns::SinkSettings),
+    /// Records what the kernel does on the host's cores.
+    Noise,
     /// Times stamps.
     StampCost,
 }
@@ -94,6 +97,7 @@ impl Role {
             Self::RivalAsk(_) => "rivals on",
             Self::ReturnAnswer(_) => "return trip's source on",
             Self::ReturnAcknowledge(_) => "return trip's end on",
+            Self::Noise => "recorder of noise on",
             Self::StampCost => "cost of a stamp on",
         }
     }
@@ -115,6 +119,7 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
         Role::RivalAsk(client) => print(&rivals::ask(client, place)?),
         Role::ReturnAnswer(settings) => print(&returns::serve(settings)?),
         Role::ReturnAcknowledge(settings) => print(&returns::acknowledge(settings, place)?),
+        Role::Noise => print(&noise::record(place)?),
         Role::StampCost => print(&stamp_cost::measure()?),
     }
 }

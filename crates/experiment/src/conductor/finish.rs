@@ -21,6 +21,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 impl Conductor<'_> {
     /// Ends what still runs, takes what is left, joins, writes the manifest.
     pub fn finish(&mut self, overhead: Option<Overhead>) -> Result<Run, Error> {
+        self.stop_noise();
         self.stop_returns();
         self.stop_rivals();
         let mut failed = self.stop_probes().err();

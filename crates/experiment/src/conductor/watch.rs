@@ -85,6 +85,7 @@ impl Conductor<'_> {
             HelperKind::ReturnSource | HelperKind::ReturnSink => {
                 (EventKind::RoleRestarted, "Nothing was acknowledged in between")
             }
+            HelperKind::Noise => (EventKind::RoleRestarted, "No noise was recorded in between"),
             _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
         };
         let text = format!("the {title} {node} {how}{again}. {then}");
