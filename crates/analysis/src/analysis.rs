@@ -23,6 +23,7 @@ use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::findings;
 use crate::kept::Kept;
 use crate::limits::{Limit, Limits};
+use crate::noise::{Noise, StageNoise};
 use crate::passages::PassageSummary;
 use crate::path_columns::PathColumns;
 use crate::query::Query;
@@ -89,6 +90,8 @@ pub struct Analysis {
     pub alone: Vec<(Label, Rho)>,
     /// What other methods say of each node's clock, beside ours.
     pub rivals: Vec<NodeRivals>,
+    /// Each stage without the traces that something disturbed, in the layout's order; empty where nobody recorded it.
+    pub noise: Vec<StageNoise>,
     /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
     pub not_kept: Option<tickscope_store::Error>,
     /// What the policies of the layout's points leave out.
@@ -225,6 +228,7 @@ struct Scanned {
     collector: Option<(Collector, PathColumns)>,
     trips: Option<ReturnTrips>,
     acknowledged: Option<Acknowledgements>,
+    noise: Option<Noise>,
     curves: Vec<ClockMapCurve>,
     limits: Option<Limits>,
     not_kept: Option<tickscope_store::Error>,
@@ -249,10 +253,15 @@ fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
     let trips = (!inputs.rivals.is_empty()).then(|| ReturnTrips::of(&inputs.layout)).flatten();
     let (acknowledged, unread) = Acknowledgements::of(run, &inputs.layout)?;
     inputs.refused.extend(unread);
-    let returned = (trips, acknowledged);
     let frequency = &reference_node(run.manifest())?.counter.frequency;
     let rules = if values { rules(run, query) } else { &[] };
     let limits = Limits::of(rules, &inputs.layout, frequency.hertz, frequency.tolerance_ppm);
+    let (noise, unread) = match values {
+        true => Noise::of(run, &inputs.layout, |point| inputs.clock_of_point[point].is_some())?,
+        false => Default::default(),
+    };
+    inputs.refused.extend(unread);
+    let returned = ((trips, acknowledged), noise);
     let mut sink = (
         gathered,
         (
@@ -261,17 +270,17 @@ fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
         ),
     );
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, (trips, acknowledged)), (rows, limits))) = sink;
+    let ((counts, values), ((collector, ((trips, acknowledged), noise)), (rows, limits))) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
     let values = values.unwrap_or_else(none);
-    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, curves, limits, not_kept })
+    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, noise, curves, limits, not_kept })
 }
 
 fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, acknowledged, curves, limits, not_kept } =
+    let Scanned { inputs, counts, values, collector, trips, acknowledged, noise, curves, limits, not_kept } =
         scanned(run, query, wanted)?;
     let Inputs {
         layout,
@@ -296,10 +305,7 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
     suspicions.extend(untold(&layout, &tallies, &passages, &kept.thinned).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Unstamped::default() };
     let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, wanted.draw);
-    for node in &mut rivals {
-        node.add_return_trip(&layout, trips.as_ref(), manifest);
-        acknowledged.iter().for_each(|acknowledged| node.add_acknowledged(&layout, acknowledged, manifest));
-    }
+    add_trips(&mut rivals, &layout, manifest, (trips.as_ref(), acknowledged.as_ref()));
     let drawn = (drawn, curves, query.slow());
     let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
@@ -331,6 +337,7 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
         unrelated,
         alone,
         rivals,
+        noise: noise.map_or_else(Vec::new, |noise| noise.finish(&layout)),
         not_kept,
         kept,
         limits,
@@ -338,6 +345,19 @@ fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Optio
         preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))
+}
+
+/// Adds to each pair of nodes what return trips between them say.
+fn add_trips(
+    rivals: &mut [NodeRivals],
+    layout: &Layout,
+    manifest: &Manifest,
+    (trips, acknowledged): (Option<&ReturnTrips>, Option<&Acknowledgements>),
+) {
+    for node in rivals {
+        node.add_return_trip(layout, trips, manifest);
+        acknowledged.into_iter().for_each(|acknowledged| node.add_acknowledged(layout, acknowledged, manifest));
+    }
 }
 
 /// The limits that are asked for, or else the run's own.

@@ -17,8 +17,8 @@ use crate::cost::CostJson;
 use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
 use crate::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, Limit, LimitBreaker, PairSummary,
-    SourceSummary, Span, Stream, Undecided,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, Limit, LimitBreaker, Neighbour,
+    PairSummary, SourceSummary, Span, StageNoise, Stream, Undecided,
 };
 
 /// Version of the keys and of what they mean.
@@ -53,6 +53,7 @@ pub struct RunJson<'a> {
     unplaced: Vec<UnplacedJson<'a>>,
     truth: Option<TruthJson>,
     rivals: &'a [NodeRivals],
+    noise: Vec<StageNoiseJson<'a>>,
     assumptions: Vec<AssumptionJson>,
     cost: Option<CostJson<'a>>,
     policies: &'a [KeptPolicy],
@@ -148,6 +149,19 @@ pub(crate) struct QuantileJson {
     ns: f64,
     lo_ns: f64,
     hi_ns: f64,
+}
+
+/// A stage without the traces that something disturbed.
+#[derive(Debug, Serialize)]
+struct StageNoiseJson<'a> {
+    stage: &'a str,
+    undisturbed: u64,
+    disturbed: u64,
+    unknown: u64,
+    p50: Option<QuantileJson>,
+    p99: Option<QuantileJson>,
+    p999: Option<QuantileJson>,
+    neighbours: &'a [Neighbour],
 }
 
 /// The stage's part of the whole that it belongs to, over the traces that have all its stages.
@@ -407,6 +421,7 @@ impl<'a> RunJson<'a> {
             unplaced: unplaced.collect(),
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
             rivals: &analysis.rivals,
+            noise: analysis.noise.iter().map(|stage| StageNoiseJson::of(stage, unit)).collect(),
             assumptions: assumptions.iter().map(|one| AssumptionJson::of(one, manifest, analysis)).collect(),
             cost: manifest.cost.as_ref().map(CostJson::of),
             policies: &analysis.kept.policies,
@@ -417,6 +432,16 @@ impl<'a> RunJson<'a> {
             findings: analysis.every_finding(events),
             events: events.iter().map(EventJson::of).collect(),
         }
+    }
+}
+
+impl<'a> StageNoiseJson<'a> {
+    fn of(stage: &'a StageNoise, unit: Unit) -> Self {
+        let [p50, p99, p999] =
+            [stage.p50, stage.p99, stage.p999].map(|figure| figure.map(|bounds| QuantileJson::of(bounds, unit)));
+        let StageNoise { name, undisturbed, disturbed, unknown, neighbours, .. } = stage;
+        let (undisturbed, disturbed, unknown) = (*undisturbed, *disturbed, *unknown);
+        Self { stage: name, undisturbed, disturbed, unknown, p50, p99, p999, neighbours }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod document;
 mod few_traces;
 mod headline;
 mod limits;
+mod noise;
 mod page;
 mod path_bar;
 mod pdf;

@@ -11,6 +11,7 @@ use tickscope_trace::{Common, Quantile, QuantileBounds, StageRole, StageRow};
 
 use crate::few_traces;
 use crate::limits::{self, LimitLine};
+use crate::noise;
 use crate::preparation;
 use crate::remarks::remarks;
 use crate::summary;
@@ -104,6 +105,7 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     lines.extend(table(&analysis.rows, &analysis.relative_1ms_ticks, unit, view));
     lines.push(String::new());
     lines.extend(limits(shown, unit, terminal));
+    lines.extend(noise::lines(analysis, unit, terminal));
     let below = if view.wide {
         let cost = run.manifest().cost.iter().flat_map(cost::lines);
         remarks(analysis, unit).into_iter().chain(summary::covered(analysis)).chain(cost).collect()
@@ -350,7 +352,7 @@ fn stacked(rows: &[StageRow], all: &[Column], unit: Unit, terminal: Terminal) ->
 }
 
 /// A quantile and how far the true one may lie from what is shown.
-fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> [String; 2] {
+pub(crate) fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> [String; 2] {
     let Some(QuantileBounds { estimate, lo, hi }) = bounds else { return ["-".into(), String::new()] };
     let (shown, reach) = unit.around(estimate, [lo, hi]);
     [shown.to_string(), within(reach)]

@@ -181,6 +181,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         pairs: vec![pair(rho, half)],
         sent_once: vec![],
         rivals: vec![rivals()],
+        noise: vec![],
         not_kept: None,
         one_counter: vec![],
         passages: PassageSummary::default(),

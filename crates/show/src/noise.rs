@@ -1,0 +1,92 @@
+//! Each stage with and without the traces that something else on the machine disturbed, below the table of stages.
+//!
+//! Guarantees: the figures of all traces stand beside those without; how many are disturbed and of how many that is not
+//! known is said of each stage; a stage without an undisturbed trace has no figures there. Deliberately absent:
+//! judging, which is `tickscope_analysis`'s.
+
+use tickscope_analysis::{Analysis, Neighbour, StageNoise};
+use tickscope_tick::{Unit, counted, printable};
+use tickscope_trace::{QuantileBounds, StageRow};
+
+use crate::stage_table::quantile;
+use crate::terminal::{Ink, Terminal};
+use crate::typesetting::{Side, columns, paragraph};
+
+/// Neighbours that are named of a stage; the public JSON has more.
+const MOST_NAMED: usize = 2;
+
+const MEANING: &str = "undisturbed: between the two stamps no other task had the core of either, and nothing \
+                       interrupted their threads; docs/noise.md says what counts";
+
+/// The lines; none where no noise was recorded.
+pub(crate) fn lines(analysis: &Analysis, unit: Unit, terminal: Terminal) -> Vec<String> {
+    if analysis.noise.is_empty() {
+        return Vec::new();
+    }
+    let name = unit.name();
+    let head = ["with and without noise", "count", &format!("p50 {name}"), "", "p99", "", "p99.9"];
+    let mut cells: Vec<Vec<String>> = vec![head.map(String::from).into()];
+    let mut said = Vec::new();
+    for (row, stage) in pairs(analysis) {
+        let all = [row.p50, row.p99, row.p999];
+        let without = [stage.p50, stage.p99, stage.p999];
+        cells.push(vec![row.name.clone()]);
+        cells.push(figures("  all traces", row.count, all, unit));
+        cells.push(figures("  undisturbed", stage.undisturbed, without, unit));
+        said.push(sentence(stage, analysis, unit));
+    }
+    let mut set = columns(
+        &[
+            Side::Left,
+            Side::Right,
+            Side::Right,
+            Side::LeftClose,
+            Side::Right,
+            Side::LeftClose,
+            Side::Right,
+            Side::LeftClose,
+        ],
+        &cells,
+    )
+    .into_iter();
+    let mut lines: Vec<String> = set.next().map(|head| terminal.inked(Ink::Bold, &head)).into_iter().collect();
+    for said in said {
+        lines.extend(set.by_ref().take(3));
+        lines.push(paragraph(&format!("  {}", printable(&said)), terminal.width()));
+    }
+    lines.push(terminal.inked(Ink::Faint, &paragraph(MEANING, terminal.width())));
+    lines.push(String::new());
+    lines
+}
+
+/// Rows of the table with what is known of their noise.
+fn pairs(analysis: &Analysis) -> impl Iterator<Item = (&StageRow, &StageNoise)> {
+    let of = |row: &StageRow| analysis.noise.iter().find(|stage| stage.name == row.name);
+    let of = move |row| of(row).map(|stage| (row, stage));
+    analysis.rows.iter().filter_map(of)
+}
+
+fn figures(name: &str, count: u64, figures: [Option<QuantileBounds>; 3], unit: Unit) -> Vec<String> {
+    let figures = figures.into_iter().flat_map(|figure| quantile(figure, unit));
+    [name.into(), count.to_string()].into_iter().chain(figures).collect()
+}
+
+/// How many were disturbed, and by whom most.
+fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit) -> String {
+    let StageNoise { disturbed, unknown, neighbours, .. } = stage;
+    let unknown = match unknown {
+        0 => String::new(),
+        unknown => format!("; not known of {unknown}"),
+    };
+    let named = neighbours.iter().take(MOST_NAMED).map(|neighbour| {
+        let Neighbour { class, name, disturbed, ticks } = neighbour;
+        // Ticks are of the host's counter: those of the reference are as long, but for its rate's error.
+        let took = Unit::for_durations_up_to(analysis.frequency.hertz, *ticks);
+        let took =
+            if *ticks == 0 { format!("0 {}", unit.name()) } else { format!("{} {}", took.near(*ticks), took.name()) };
+        format!("{class} {name} took {took} of {}", counted(*disturbed, "trace"))
+    });
+    let named: Vec<String> = named.collect();
+    let by = if named.is_empty() { String::new() } else { format!("; most: {}", named.join(", ")) };
+    format!("disturbed {disturbed}{unknown}{by}")
+}
