@@ -5,7 +5,7 @@ mod policies;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tickscope_counter::NodeCounter;
@@ -13,6 +13,7 @@ use tickscope_experiment::leftovers::{Orphan, orphans};
 use tickscope_experiment::{Host, may_make_namespaces};
 use tickscope_host::host_clocks::{Discipline, Snapshot};
 use tickscope_host::step::Evidence;
+use tickscope_host::trace_instance;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_tick::{Unit, counted};
 
@@ -202,7 +203,8 @@ fn told(discipline: &Discipline) -> String {
 /// What this user's runs that no longer live have left on this host.
 fn left_over(orphans: &[Orphan]) -> Vec<Look> {
     let what = "left over";
-    if orphans.is_empty() {
+    let traces = trace_instance::left();
+    if orphans.is_empty() && traces.is_empty() {
         return vec![Look::of(what, "nothing by runs of this user that no longer live", None)];
     }
     let look = |orphan: &Orphan| {
@@ -212,11 +214,14 @@ fn left_over(orphans: &[Orphan]) -> Vec<Look> {
         };
         Look::of(what, orphan.describe(), Some(costs))
     };
-    orphans.iter().map(look).collect()
+    let costs = "it records for nobody and slows what it records: tickscope doctor --clean removes it";
+    let of_trace = |folder: &PathBuf| Look::of(what, format!("trace {}", folder.display()), Some(costs.into()));
+    orphans.iter().map(look).chain(traces.iter().map(of_trace)).collect()
 }
 
 /// Removes what is left over, but for stamps that no run has taken.
 fn clean(orphans: &[Orphan], json: bool) -> Result<(), Failure> {
+    trace_instance::sweep();
     for orphan in orphans {
         orphan.clean()?;
         let kept = if orphan.remedy().is_some() { ", but for its stamps" } else { "" };
