@@ -1,0 +1,78 @@
+//! Runs beside a busy neighbour on the target's core, with and without `[noise]`.
+
+mod site;
+
+use serde_json::Value;
+use site::{Ended, Experiment, Site, few_or_all, tickscope, udp_echo};
+use tickscope_host::trace_instance::{TraceInstance, left};
+
+/// The demo's kind, with the server and a neighbour that never sleeps on core 0, and the client on core 1: whenever the
+/// server waits, the neighbour has its core.
+fn text(seconds: f64, more: &str) -> String {
+    let mut text = Experiment { probes_hz: 0, ..Experiment::new(seconds, 200) }.text();
+    for (core, role) in [(0, "server"), (1, "client")] {
+        let command = format!("command = [\"{}\", \"{role}\"", udp_echo().display());
+        assert!(text.contains(&command));
+        let pinned = command.replace("[", &format!("[\"taskset\", \"-c\", \"{core}\", "));
+        text = text.replace(&command, &pinned);
+    }
+    let busy = "[[node]]\nname = \"busy\"\ncommand = [\"taskset\", \"-c\", \"0\", \"sh\", \"-c\", \
+                \"printf noisy-one > /proc/$$/comm; while :; do :; done\"]\n";
+    let text = text.replace("same_boot = \"ignore\"", "same_boot = \"detect\"");
+    format!("{}{more}\n", text.replacen("[[node]]", &format!("{busy}[[node]]"), 1))
+}
+
+/// Why it cannot be tried here, said.
+fn cannot_be_tried() -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let why = match TraceInstance::begin() {
+        Err(why) => why,
+        Ok(_) if cores < 2 => "it takes two cores".into(),
+        Ok(_) => return false,
+    };
+    println!("not tried: {why}");
+    true
+}
+
+fn noise<'a>(table: &'a Value, stage: &str) -> &'a Value {
+    let all = table["noise"].as_array().unwrap();
+    all.iter().find(|one| one["stage"] == stage).unwrap_or_else(|| panic!("no {stage} in {all:?}"))
+}
+
+#[test]
+fn e2e_a_busy_neighbour_on_the_targets_core_is_named_and_all_figures_stay() {
+    if cannot_be_tried() {
+        return;
+    }
+    let site = Site::new("noise");
+    let table = Ended::of(&mut site.run_command(&text(few_or_all(2.0, 10.0), "[noise]"))).json(0);
+    assert_eq!(site.events("noise-missing"), []);
+    let stage = noise(&table, "client.send>server.received");
+    // However busy the machine is: the neighbour has the server's core whenever nobody else has.
+    let neighbours = stage["neighbours"].as_array().unwrap();
+    let named = neighbours.iter().find(|one| one["name"] == "noisy-one").unwrap_or_else(|| panic!("{stage:#}"));
+    assert!(named["class"] == "task" && named["disturbed"].as_u64() > Some(0), "{stage:#}");
+    assert!(named["ticks"].as_i64() > Some(0), "{stage:#}");
+    for one in table["noise"].as_array().unwrap() {
+        let name = one["stage"].as_str().unwrap();
+        let parts = ["undisturbed", "disturbed", "unknown"].map(|part| one[part].as_u64().unwrap());
+        assert_eq!(parts.iter().sum::<u64>(), site::count(&table, name), "each duration is in one: {one:#}");
+    }
+    let whole = noise(&table, "end-to-end");
+    assert!(whole["disturbed"].as_u64() >= stage["disturbed"].as_u64(), "a whole has what its stages have: {whole:#}");
+    let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+    for words in ["with and without noise", "all traces", "undisturbed", "task noisy-one took"] {
+        assert!(shown.out.contains(words), "expected '{words}' in\n{}", shown.out);
+    }
+    assert_eq!(left(), Vec::<std::path::PathBuf>::new(), "the kernel's trace of the run is gone");
+}
+
+#[test]
+fn e2e_without_the_section_nothing_is_recorded_and_nothing_is_shown() {
+    let site = Site::new("no-noise");
+    let table = site.run(&Experiment { probes_hz: 0, ..Experiment::new(0.5, 200) }).json(0);
+    assert_eq!(table["noise"], Value::Array(vec![]));
+    assert!(!site.run_directory().join("noise").exists());
+    let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+    assert!(!shown.out.contains("noise"), "{}", shown.out);
+}
