@@ -242,7 +242,11 @@ mod tests {
         let other = (1..6_usize, 0..2_i32, 0..60_i64, 0..9_i64, 0..4_usize, 1..4_i32);
         let other = other.prop_map(|(class, core, begin, lasts, what, thread)| {
             let (class, what) = (CLASSES[class], ["NET_RX", "RCU", "timer", "x"][what]);
-            let lasts = if class == NoiseClass::Recorded { lasts * 6 } else { lasts / 3 };
+            let lasts = match class {
+                NoiseClass::Recorded => lasts * 6,
+                NoiseClass::Lost => lasts / 3,
+                _ => lasts * 3,
+            };
             row(class, core, [begin, begin + lasts], what, thread + 10 * core)
         });
         let seen = any::<[bool; 2]>().prop_map(|seen| {
@@ -264,6 +268,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn property_the_answer_is_what_asking_every_row_at_every_tick_says(
             rows in any_rows(),
@@ -298,6 +303,17 @@ mod tests {
         assert_eq!(asked(&rows, [(350, 7), (500, 7)], &[7]), said(&[("timer", 10)]));
         assert_eq!(asked(&rows, [(411, 7), (500, 7)], &[7]), said(&[]));
         assert_eq!(asked(&rows, [(500, 9), (411, 7)], &[7, 9]), said(&[]), "both cores, in either order");
+    }
+
+    #[test]
+    fn what_began_long_before_and_lasts_is_found_behind_what_is_short() {
+        let mut rows = rows();
+        rows.retain(|row| row.what != "timer");
+        rows.push(row(NoiseClass::Interrupt, 1, [100, 700], "long", 9));
+        rows.extend((0..40).map(|at| row(NoiseClass::Fault, 1, [200 + at, 200 + at], "short", 9)));
+        rows.retain(|row| row.core != 1 || row.class != NoiseClass::Task);
+        rows.extend([[0, 599], [600, 1000]].map(|ticks| row(NoiseClass::Task, 1, ticks, "other", 9)));
+        assert_eq!(asked(&rows, [(610, 9), (650, 9)], &[9]), Some(vec![("long".into(), 40)]));
     }
 
     #[test]
