@@ -238,7 +238,11 @@ fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_w
     run.wait().unwrap();
     scene.until_nobody_writes();
     for folder in scene.folders() {
-        std::fs::remove_dir_all(folder).unwrap();
+        // What the run started may still be leaving its last files there.
+        within("that the folder is removed", || {
+            let _ = fs::remove_dir_all(&folder);
+            (!folder.exists()).then_some(())
+        });
     }
     scene.finish().said(1, &["is not known"]);
     assert!(!scene.site.events("memory-lost").is_empty());

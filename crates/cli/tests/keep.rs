@@ -154,7 +154,11 @@ impl Scene {
     }
 
     fn expect_sound(&self) {
-        let checked = self.command(&["check", "--json"]).json(0);
+        // Two programs that nothing keeps in step may contradict the layout's order: that is a finding, and no fault.
+        let ended = self.command(&["check", "--json"]);
+        assert!([Some(0), Some(3)].contains(&ended.code), "{ended:?}");
+        let checked = ended.json(ended.code.unwrap());
+        assert_eq!(checked["faults"], serde_json::json!([]), "{checked}");
         assert_eq!(
             (checked["complete"].as_bool(), checked["state"].as_str()),
             (Some(true), Some("ended")),
@@ -209,7 +213,10 @@ fn e2e_a_run_keeps_its_window_is_asked_while_it_goes_on_and_loses_nothing_to_kil
     let page = fs::read_to_string(scene.site.run_directory().join("report.html")).unwrap();
     assert!(page.contains("This run goes on: the page shows what was stored until 2"));
     let checked = scene.command(&["check"]);
-    assert!(checked.code == Some(0) && checked.out.contains("removed by the run's window"), "{checked:?}");
+    assert!(
+        [Some(0), Some(3)].contains(&checked.code) && checked.out.contains("removed by the run's window"),
+        "{checked:?}"
+    );
     assert!(run.try_wait().unwrap().is_none(), "the run ended before it was asked");
     scene.interrupt(&mut run);
     assert!(!scene.site.events("collector-killed").is_empty());
