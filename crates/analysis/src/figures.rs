@@ -97,7 +97,10 @@ impl Collector {
         let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
         let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
         let relative_ticks: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
+        let path = path.in_time();
         let names = path.names(layout);
+        let first = path.stages().last().map(|&whole| layout.stages()[whole].from);
+        let instant = |raw: i64| Some(clocks.instant(first?, raw)?[0]);
         let bounds: Vec<u64> = path.stages().iter().map(|&stage| relative_ticks[stage]).collect();
         let on_path = layout.trunk().len();
         let points = layout.points().iter().enumerate();
@@ -115,7 +118,7 @@ impl Collector {
             clock_maps,
             jitter: Jitter::of(&path, &names),
             tail: Tail::of(&path, &names, &bounds, slow),
-            over_time: OverTime::of(&path, bounds.last().copied().unwrap_or(0)),
+            over_time: OverTime::of(&path, instant, bounds.last().copied().unwrap_or(0)),
         })
     }
 }

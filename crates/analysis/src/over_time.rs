@@ -54,10 +54,12 @@ pub struct Trend {
 }
 
 impl OverTime {
-    /// Of all whole traces; `bound_ticks`: how far two durations of the whole may be wrong against each other. `None`:
-    /// there are none, or nothing says when they began.
-    pub(crate) fn of(columns: &PathColumns, bound_ticks: u64) -> Option<Self> {
-        let (begun, whole) = (columns.begun()?, columns.whole());
+    /// Of all whole traces, in order of time; `instant`: when a raw tick at the first point was, in ticks of the
+    /// reference; `bound_ticks`: how far two durations of the whole may be wrong against each other. `None`: there are
+    /// none, or nothing says when they began.
+    pub(crate) fn of(columns: &PathColumns, instant: impl Fn(i64) -> Option<i64>, bound_ticks: u64) -> Option<Self> {
+        let begun = columns.begun().iter().map(|&raw| instant(raw)).collect::<Option<Vec<i64>>>()?;
+        let (begun, whole) = (&begun[..], columns.whole());
         let (first, last) = (*begun.iter().min()?, *begun.iter().max()?);
         let window_ticks = last.abs_diff(first) / WINDOWS as u64 + 1;
         let mut values = vec![Vec::new(); (last.abs_diff(first) / window_ticks) as usize + 1];
@@ -101,10 +103,11 @@ impl Trend {
         }
         let blocks = Blocks::of(whole.len());
         let middle = whole.iter().map(|&ticks| ticks as f64).sum::<f64>() / whole.len() as f64;
+        // From -1/2 to 1/2 over the run, so that a slope is the change, and sums stay small.
+        let at = |begun: i64| begun.abs_diff(first) as f64 / last.abs_diff(first) as f64 - 0.5;
         let mut of_block = vec![Sums::default(); blocks.count];
         for (row, (begun, &whole)) in begun.iter().zip(whole).enumerate() {
-            // From -1/2 to 1/2 over the run, so that a slope is the change, and sums stay small.
-            let at = begun.abs_diff(first) as f64 / last.abs_diff(first) as f64 - 0.5;
+            let at = at(*begun);
             let apart = whole as f64 - middle;
             of_block[blocks.block(row)].add(Sums([1.0, at, apart, at * at, at * apart]), 1.0);
         }
@@ -113,13 +116,20 @@ impl Trend {
             of_block.iter().zip(drawn).for_each(|(block, &times)| sum.add(*block, times));
             sum.slope()
         };
-        let change_ticks = sum(&vec![1.0; blocks.count])?;
+        let mut all = Sums::default();
+        of_block.iter().for_each(|block| all.add(*block, 1.0));
+        let change_ticks = all.slope()?;
         let mut drawn = Vec::with_capacity(DRAWS);
         blocks.draws(DRAWS, |times| drawn.extend(sum(times)));
         drawn.sort_unstable_by(f64::total_cmp);
         let outside = drawn.len() / 40;
         let interval_ticks = [*drawn.get(outside)?, drawn[drawn.len() - 1 - outside]];
-        let bound = bound_ticks as f64;
+        // If no two of the durations are wrong against each other by more than R, each is off by R / 2 at most from
+        // what all have in common, and the slope by that for each, as far as the trace lies from the middle of all.
+        let [count, x, _, xx, _] = all.0;
+        let away = begun.iter().map(|&begun| (at(begun) - x / count).abs()).sum::<f64>();
+        let bound = (bound_ticks as f64 / 2.0 * away / (xx - x * x / count)).ceil();
+        let bound_ticks = bound as u64;
         let resolved = interval_ticks[0] - bound > 0.0 || interval_ticks[1] + bound < 0.0;
         Some(Self { change_ticks, interval_ticks, bound_ticks, resolved })
     }
@@ -136,25 +146,46 @@ mod tests {
             .begun_at((0..traces).map(|row| row * 1_000).collect())
     }
 
+    fn over_time(columns: &PathColumns, bound_ticks: u64) -> Option<OverTime> {
+        OverTime::of(columns, Some, bound_ticks)
+    }
+
+    /// Durations that are all the same, told too short in the first half of the traces and too long in the second: the
+    /// worst that clocks can do to a slope, which is half as much again as they do to a difference.
+    #[test]
+    fn the_clocks_cannot_make_a_trend_that_is_told() {
+        for crowded in [1, 30] {
+            let begun: Vec<i64> =
+                (0..4_000).map(|row| if row % 100 == 0 { row * 1_000 } else { row * 1_000 / crowded }).collect();
+            let mut sorted = begun.clone();
+            sorted.sort_unstable();
+            let mean = sorted.iter().sum::<i64>() / 4_000;
+            let told = sorted.iter().map(|&begun| if begun < mean { 5_000 } else { 6_000 }).collect();
+            let found = over_time(&PathColumns::made(vec![told], 0).begun_at(sorted), 1_000).unwrap().trend.unwrap();
+            assert!(!found.resolved && found.bound_ticks as f64 >= found.change_ticks - 1.0, "{found:?}");
+            assert!(found.bound_ticks > 1_400, "{found:?}");
+        }
+    }
+
     #[test]
     fn every_trace_lies_in_one_window_and_empty_ones_are_there() {
-        let found = OverTime::of(&growing(12_345, 0), 0).unwrap();
+        let found = over_time(&growing(12_345, 0), 0).unwrap();
         assert_eq!(found.windows.iter().map(|window| window.traces).sum::<usize>(), 12_345);
         assert!(found.windows.len() <= WINDOWS && found.windows[1].begins_ticks == found.window_ticks);
         let apart = PathColumns::made(vec![vec![7, 9, 8]], 0).begun_at(vec![i64::MIN, i64::MAX, i64::MAX]);
-        let found = OverTime::of(&apart, 0).unwrap();
+        let found = over_time(&apart, 0).unwrap();
         assert_eq!(found.windows.first().unwrap().whole_ticks, Some([7, 7, 7]));
         assert_eq!(found.windows.last().unwrap().whole_ticks, Some([8, 9, 9]));
         assert_eq!((found.windows[60].traces, found.windows[60].whole_ticks, found.trend), (0, None, None));
-        assert!(OverTime::of(&PathColumns::made(vec![vec![]], 3), 0).is_none());
+        assert!(over_time(&PathColumns::made(vec![vec![]], 3), 0).is_none());
     }
 
     #[test]
     fn a_trend_is_resolved_beyond_clocks_and_chance_alone() {
-        let trend = |more, bound| OverTime::of(&growing(10_000, more), bound).unwrap().trend.unwrap();
+        let trend = |more, bound| over_time(&growing(10_000, more), bound).unwrap().trend.unwrap();
         let Trend { change_ticks, interval_ticks: [lo, hi], resolved, .. } = trend(300, 0);
         assert!(resolved && (change_ticks - 300.0).abs() < 5.0 && lo < 300.0 && 300.0 < hi, "{change_ticks} {lo} {hi}");
-        assert!(!trend(300, 300).resolved && trend(-300, 200).resolved && !trend(0, 0).resolved);
-        assert!(OverTime::of(&growing(99, 300), 0).unwrap().trend.is_none());
+        assert!(!trend(300, 300).resolved && trend(-300, 150).resolved && !trend(0, 0).resolved);
+        assert!(over_time(&growing(99, 300), 0).unwrap().trend.is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Estimates of every stage of the path, of the traces that have all of them: a sink that grows with the run, 8 bytes a
-//! stage and trace, and 8 more a trace.
+//! Estimates of the stages that add up to the whole, of the traces that have all of them: a sink that grows with the
+//! run, 8 bytes a stage and trace, and 8 more a trace.
 
 use tickscope_trace::{Layout, StageRole};
 
@@ -11,23 +11,31 @@ pub(crate) struct PathColumns {
     /// Indices in the layout, the whole last.
     stages: Vec<usize>,
     values: Vec<Vec<i64>>,
-    /// When each trace passed the first point.
+    /// Raw tick of each trace at the first point.
     begun: Vec<i64>,
-    /// Traces of which nothing says that.
-    unplaced: u64,
     left_out: u64,
 }
 
 impl PathColumns {
     pub(crate) fn of(layout: &Layout) -> Self {
-        let stages = layout.stages().iter().enumerate();
-        let of = |role: StageRole| stages.clone().filter(move |(_, stage)| stage.role == role).map(|(at, _)| at);
-        let stages: Vec<usize> = of(StageRole::Path).chain(of(StageRole::EndToEnd).take(1)).collect();
-        Self::none(stages)
+        Self::none(route(layout).unwrap_or_default())
     }
 
     fn none(stages: Vec<usize>) -> Self {
-        Self { values: vec![Vec::new(); stages.len()], stages, begun: Vec::new(), unplaced: 0, left_out: 0 }
+        Self { values: vec![Vec::new(); stages.len()], stages, begun: Vec::new(), left_out: 0 }
+    }
+
+    /// The same, the trace that began first first: ids need not be in order of time.
+    pub(crate) fn in_time(mut self) -> Self {
+        if self.begun.is_sorted() {
+            return self;
+        }
+        let mut order: Vec<usize> = (0..self.begun.len()).collect();
+        order.sort_by_key(|&row| self.begun[row]);
+        for column in self.values.iter_mut().chain([&mut self.begun]) {
+            *column = order.iter().map(|&row| column[row]).collect();
+        }
+        self
     }
 
     /// Indices of the stages in the layout, that of the whole last.
@@ -45,9 +53,9 @@ impl PathColumns {
         self.values.last().map_or(&[], Vec::as_slice)
     }
 
-    /// When each trace passed the first point, in ticks of the reference; `None`: nothing says that of some.
-    pub(crate) fn begun(&self) -> Option<&[i64]> {
-        (self.unplaced == 0).then_some(&self.begun)
+    /// Raw tick of each trace at the first point.
+    pub(crate) fn begun(&self) -> &[i64] {
+        &self.begun
     }
 
     /// Traces that lack a stage or the whole.
@@ -59,6 +67,24 @@ impl PathColumns {
     pub(crate) fn names(&self, layout: &Layout) -> Vec<String> {
         self.stages.iter().map(|&stage| layout.stages()[stage].name.clone()).collect()
     }
+}
+
+/// The stages that add up to the whole, one after the other, and then the whole: where paths divide, those to its end.
+/// `None`: there is no whole, or several ways lead to its end.
+fn route(layout: &Layout) -> Option<Vec<usize>> {
+    let stages = || layout.stages().iter().enumerate();
+    let (at, whole) = stages().find(|(_, stage)| stage.role == StageRole::EndToEnd)?;
+    let mut route = vec![at];
+    let mut place = whole.to;
+    while place != whole.from {
+        let mut before = stages().filter(|(_, stage)| stage.role == StageRole::Path && stage.to == place);
+        let (Some((at, stage)), None) = (before.next(), before.next()) else { return None };
+        if route.contains(&at) {
+            return None;
+        }
+        (place, route) = (stage.from, [vec![at], route].concat());
+    }
+    Some(route)
 }
 
 impl Part for PathColumns {
@@ -74,9 +100,7 @@ impl Part for PathColumns {
                     continue;
                 }
             }
-            let begun = piece.instant(ends.from, row).map(|span| span.estimate);
-            self.unplaced += u64::from(begun.is_none());
-            self.begun.push(begun.unwrap_or(0));
+            self.begun.extend(piece.traces.points()[ends.from].get(row));
         }
         Ok(())
     }
@@ -92,7 +116,6 @@ impl Sink for PathColumns {
     fn merge(&mut self, part: Self) -> Result<(), Error> {
         self.values.iter_mut().zip(part.values).for_each(|(all, mut more)| all.append(&mut more));
         self.begun.extend(part.begun);
-        self.unplaced += part.unplaced;
         self.left_out += part.left_out;
         Ok(())
     }
@@ -108,5 +131,37 @@ impl PathColumns {
     /// The same, of traces that began then.
     pub(crate) fn begun_at(self, begun: Vec<i64>) -> Self {
         Self { begun, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickscope_trace::LayoutText;
+
+    fn names(edges: &[&str]) -> Vec<String> {
+        let edges = edges.iter().map(|edge| (*edge).to_string()).collect();
+        let layout = LayoutText { edges, ..LayoutText::default() }.parse(None).unwrap();
+        PathColumns::of(&layout).names(&layout)
+    }
+
+    #[test]
+    fn stages_are_those_that_add_up_to_the_whole() {
+        let path = names(&["a.x > a.y", "a.y > a.z"]);
+        assert_eq!(path, ["a.x>a.y", "a.y>a.z", "end-to-end"]);
+        // The path to the other end is no part of the whole.
+        let found = names(&["a.x > a.y", "a.y > a.z", "a.y > a.w"]);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0] == "a.x>a.y" && found[2].contains("end-to-end"), "{found:?}");
+        // Of two ways to one end nothing adds up.
+        assert_eq!(names(&["a.x > a.y", "a.x > a.w", "a.y > a.z", "a.w > a.z"]), [""; 0]);
+    }
+
+    #[test]
+    fn traces_are_in_order_of_time_whatever_their_ids() {
+        let columns = PathColumns::made(vec![vec![3, 1, 2], vec![30, 10, 20]], 0).begun_at(vec![300, 100, 200]);
+        let sorted = columns.in_time();
+        assert_eq!((sorted.whole(), sorted.begun()), (&[10, 20, 30][..], &[100, 200, 300][..]));
+        assert_eq!(sorted.values()[0], [1, 2, 3]);
     }
 }

@@ -20,6 +20,8 @@ const DRAWS: usize = 2000;
 const OUTSIDE: usize = DRAWS / 40;
 /// Share of a trace's excess that its causes make up together.
 const CAUSED: f64 = 0.8;
+/// Longest duration that is summed up, either way.
+const MOST_TICKS: u64 = 1 << 60;
 /// Fewest slow traces of which shares are told.
 pub const FEWEST_SLOW: usize = 10;
 
@@ -62,6 +64,8 @@ pub enum Unresolved {
     FewSlow,
     /// The clocks leave open whether there is an excess.
     Clocks,
+    /// Some durations are so long, or so far below 0, that nothing can be summed up: [`MOST_TICKS`].
+    OutOfRange,
     /// The excess varies so much from block to block that there may be none.
     Chance,
 }
@@ -258,6 +262,11 @@ impl Tail {
             sure: 0.0,
             stages: Vec::new(),
         };
+        let is_out_of_range = |column: &Vec<i64>| column.iter().any(|ticks| ticks.unsigned_abs() > MOST_TICKS);
+        if columns.values().iter().any(is_out_of_range) {
+            tail.unresolved = Some(Unresolved::OutOfRange);
+            return tail;
+        }
         let Some(asked) = Asked::of(columns.whole(), quantile, bounds.last().copied().unwrap_or(0)) else {
             return tail;
         };
@@ -508,6 +517,8 @@ mod tests {
         assert_eq!(told(&PathColumns::made(vec![vec![]; 4], 7), &[0; 4]), Some(Unresolved::NoTrace));
         assert_eq!(told(&PathColumns::made(vec![vec![]], 7), &[0]), Some(Unresolved::NoTrace));
         assert_eq!(told(&PathColumns::made(vec![vec![5; 2_000]; 2], 0), &[0; 2]), Some(Unresolved::Clocks));
+        let wide = vec![vec![i64::MIN, i64::MAX]; 2];
+        assert_eq!(told(&PathColumns::made(wide, 0), &[u64::MAX; 2]), Some(Unresolved::OutOfRange));
         // Ten slow traces in one block: nobody knows whether another run has any.
         let mut held = vec![vec![100; 1_000]; 2];
         (0..11).for_each(|row| (held[0][row], held[1][row]) = (1_000, 1_000));

@@ -74,6 +74,9 @@ impl<'a> SlowTraces<'a> {
                 self.near(*excess_ticks),
                 self.unit.reach(Some(*bound_ticks), "all")
             )),
+            Some(Unresolved::OutOfRange) => {
+                open(": some durations are beyond 2^60 ticks, which none can be. tickscope show says where.".into())
+            }
             Some(Unresolved::Chance) => open(format!(
                 ": {} differ so much from block to block that another run might have none. Measure longer.",
                 self.slowest()
@@ -133,7 +136,7 @@ impl<'a> SlowTraces<'a> {
             "causes".into(),
             "covariance".into(),
         ];
-        let ends = |[lo, hi]: [f64; 2]| format!("[{}, {}]", percent(lo), percent(hi));
+        let ends = |[lo, hi]: [f64; 2]| format!("[{}, {}]", down(lo), up(hi));
         let rows = self.tail.stages.iter().map(|stage| {
             let of_share = |of: &dyn Fn(TailShare) -> String| stage.share.map_or_else(|| "–".into(), of);
             let what_if = stage.what_if;
@@ -238,14 +241,27 @@ fn told(share: Option<TailShare>) -> String {
     share.map_or_else(
         || "–".into(),
         |TailShare { estimate, interval: [lo, hi], .. }| {
-            format!("{}\u{a0}% [{}, {}]", percent(estimate), percent(lo), percent(hi))
+            format!("{}\u{a0}% [{}, {}]", percent(estimate), down(lo), up(hi))
         },
     )
 }
 
 fn percent(share: f64) -> String {
-    // Nothing is less than 0 by less than half a percent.
-    format!("{:.0}", (100.0 * share).round() + 0.0).replace('-', "\u{2212}")
+    typeset((100.0 * share).round())
+}
+
+/// Outward, as all bounds.
+fn down(share: f64) -> String {
+    typeset((100.0 * share).floor())
+}
+
+fn up(share: f64) -> String {
+    typeset((100.0 * share).ceil())
+}
+
+fn typeset(percent: f64) -> String {
+    // Nothing is less than 0 by less than it is shown.
+    format!("{:.0}", percent + 0.0).replace('-', "\u{2212}")
 }
 
 #[cfg(test)]
@@ -309,7 +325,7 @@ mod tests {
         let page = document::html(&blocks);
         assert!(page.contains("a&lt;b: 72") && page.contains("segment slowest") && !page.contains("a<b"), "{page}");
         let (sentence, blocks) = drawn(&tail(0.94, None));
-        assert!(sentence.contains("not resolved") && sentence.contains("b>c (28\u{a0}% [18, 38])"), "{sentence}");
+        assert!(sentence.contains("not resolved") && sentence.contains("b>c (28\u{a0}% [18, 39])"), "{sentence}");
         assert!(document::html(&blocks).contains("segment perhaps"));
     }
 
@@ -319,6 +335,7 @@ mod tests {
             (Unresolved::NoTrace, "no trace has every stage"),
             (Unresolved::FewSlow, "61 of 6\u{202f}000 traces are slow, and of fewer than 10"),
             (Unresolved::Clocks, "the clocks leave ±0.04 µs open"),
+            (Unresolved::OutOfRange, "beyond 2^60 ticks"),
             (Unresolved::Chance, "another run might have none"),
         ] {
             let (sentence, blocks) = drawn(&tail(0.0, Some(why)));
@@ -328,7 +345,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_less_than_0_by_less_than_half_a_percent() {
+    fn ends_are_rounded_outward_and_nothing_is_less_than_0_by_less_than_half_a_percent() {
+        assert_eq!([0.9084, -0.0001, 0.0].map(down), ["90", "\u{2212}1", "0"]);
+        assert_eq!([0.9084, -0.0001, 0.0].map(up), ["91", "0", "0"]);
         assert_eq!([-0.004, 0.004, -0.006, 1.0].map(percent), ["0", "0", "\u{2212}1", "100"]);
     }
 }

@@ -7,10 +7,13 @@
 use tickscope_analysis::figures::{DrawnTrace, Figures};
 use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, StageJitter, TimeWindow, Trend};
 
+use tickscope_tick::Unit as Ticks;
+
 use crate::document::Block;
 use crate::headline::sentence;
 use crate::pdf;
 use crate::plot::{Axis, Figure, Ink, Room, Row, short};
+use crate::quantity::Unit;
 use crate::text::Text;
 
 /// Stages that are drawn, at most; a path of more is told so.
@@ -204,12 +207,14 @@ impl<'a> XLap<'a> {
         let Some(Trend { change_ticks, interval_ticks: [lo, hi], bound_ticks, resolved }) = trend else {
             return "Trend: too few traces.".into();
         };
-        let [change, lo, hi] = [change_ticks, lo, hi].map(|ticks| short(self.ns(ticks)));
+        let most = [lo, hi].map(f64::abs).into_iter().fold(bound_ticks as f64, f64::max);
+        let unit = Unit(Ticks::for_durations_up_to(self.hertz.max(1), most.ceil() as i64));
         let verdict = if resolved { "" } else { "; which may be nothing" };
         format!(
-            "Trend, a straight line: from start to end it changed by {change} [{lo}, {hi}], the clocks leave ±{} \
-             open{verdict}.",
-            short(self.ns(bound_ticks as f64))
+            "Trend, a straight line: from start to end it changed by {} {}, the clocks leave {} open{verdict}.",
+            format_args!("{} {}", unit.near(change_ticks.round() as i64), unit.name()),
+            unit.interval(lo.floor() as i64, hi.ceil() as i64),
+            unit.reach(Some(bound_ticks), "all"),
         )
     }
 
@@ -482,7 +487,9 @@ mod tests {
     fn a_figure_over_time_says_its_windows_and_what_of_the_trend_is_open() {
         let (figures, _) = drawn(&jitter(3, 0));
         let figure = figures.iter().find(|figure| figure.name == "over-time").unwrap();
-        for words in ["each of 3 windows of 1 s", "by 300 ns [-20 ns, 410 ns]", "±7 ns open; which may be nothing"] {
+        for words in
+            ["each of 3 windows of 1 s", "by 0.30 µs [−0.02,\u{a0}0.41]", "±0.01 µs open; which may be nothing"]
+        {
             assert!(figure.caption.contains(words), "{}", figure.caption);
         }
         let svg = figure.svg();

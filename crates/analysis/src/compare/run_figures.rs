@@ -178,8 +178,10 @@ impl Scale {
     /// Outward, with what the declared frequency leaves open.
     pub(super) fn of(&self, Ends { ticks, lo, hi }: Ends) -> Ends {
         let whole = |ticks: i64| i128::from(ticks) * self.to;
-        // A percent more than the tolerance, for its square.
-        let off = |ticks: i64| (whole(ticks).abs() * self.tolerance_ppm * 101).div_euclid(self.from * 100_000_000) + 1;
+        // Of two rates off by parts `a` and `b` one is at most `(1 + a) / (1 - b)` of the other: `t / (1 - t)` more,
+        // where `t` is their sum.
+        let rest = 1_000_000 - self.tolerance_ppm;
+        let off = |ticks: i64| (whole(ticks).abs() * self.tolerance_ppm).div_euclid(self.from * rest) + 1;
         let off = |ticks: i64| if self.tolerance_ppm == 0 { 0 } else { off(ticks) };
         let in_64_bits = |ticks: i128| i64::try_from(ticks).unwrap_or(if ticks < 0 { i64::MIN } else { i64::MAX });
         Ends {

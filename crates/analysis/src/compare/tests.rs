@@ -229,3 +229,19 @@ fn quantiles_have_the_names_that_people_give_them() {
     let named = |share| name(Quantile::per_million(share).unwrap());
     assert_eq!([500_000, 999_000, 999_900, 1_000_000, 5_000].map(named), ["p50", "p99.9", "p99.99", "p100", "p0.5"]);
 }
+
+/// One counter may be slow by all of its tolerance: what it took for a tick less is one of the other's.
+#[test]
+fn a_counter_at_the_end_of_its_tolerance_is_within_what_is_told() {
+    for tolerance_ppm in [1, 9_000, 20_000, 50_000, 100_000] {
+        let scale = run_figures::Scale::between([1, 1], tolerance_ppm);
+        let truth = 1_000_000_000_i64;
+        for told in [
+            truth * (1_000_000 - i64::from(tolerance_ppm)) / 1_000_000,
+            truth * (1_000_000 + i64::from(tolerance_ppm)) / 1_000_000,
+        ] {
+            let found = scale.of(run_figures::Ends { ticks: told, lo: told, hi: told });
+            assert!(found.lo <= truth && truth <= found.hi, "{tolerance_ppm} ppm: {} to {}", found.lo, found.hi);
+        }
+    }
+}
