@@ -101,7 +101,7 @@ impl Trend {
         if whole.len() < FEWEST || first == last {
             return None;
         }
-        let blocks = Blocks::of(whole.len());
+        let blocks = Blocks::apart(whole.len(), |row| whole[row]);
         let middle = whole.iter().map(|&ticks| ticks as f64).sum::<f64>() / whole.len() as f64;
         // From -1/2 to 1/2 over the run, so that a slope is the change, and sums stay small.
         let at = |begun: i64| begun.abs_diff(first) as f64 / last.abs_diff(first) as f64 - 0.5;

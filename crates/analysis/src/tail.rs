@@ -157,7 +157,8 @@ impl<'a> Asked<'a> {
         let rows = |is: &dyn Fn(i64) -> bool| (0..whole.len()).filter(|&row| is(whole[row])).collect();
         let slow = rows(&|value| value >= threshold);
         let near = rows(&|value| (least..=most).contains(&value));
-        Some(Self { whole, quantile, threshold, slow, near, body, blocks: Blocks::of(whole.len()), bound_of_whole })
+        let blocks = Blocks::apart(whole.len(), |row| i64::from(whole[row] >= threshold));
+        Some(Self { whole, quantile, threshold, slow, near, body, blocks, bound_of_whole })
     }
 
     fn resampled(&self, name: String, column: &[i64], bound_ticks: u64) -> Resampled {
@@ -271,6 +272,7 @@ impl Tail {
             return tail;
         };
         (tail.threshold_ticks, tail.slow) = (Some(asked.threshold), asked.slow.len());
+        (tail.blocks, tail.block_traces) = (asked.blocks.count, asked.blocks.length);
         let stages = in_turns((0..parts).collect(), |at: usize| {
             asked.resampled(names[at].clone(), &columns.values()[at], bounds[at])
         });

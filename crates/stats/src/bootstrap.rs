@@ -6,8 +6,13 @@
 //! Guarantees: the same count gives the same draws, on every machine. Deliberately absent: any statistic; it is made of
 //! sums of blocks, weighted by how often each was drawn.
 
+use crate::autocorrelation;
+
 /// Fewest and most blocks of a series.
 const BLOCKS: [usize; 2] = [8, 512];
+
+/// Blocks whose sums go together are made longer, down to so many.
+const FEWEST_LONG: usize = 20;
 
 /// Blocks of one length, the last one shorter, and draws of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +29,24 @@ impl Blocks {
         let wanted = values.isqrt().clamp(BLOCKS[0], BLOCKS[1]);
         let length = values.div_ceil(wanted).max(1);
         Self { length, count: values.div_ceil(length) }
+    }
+
+    /// Blocks so long that what `of` a value is summed up by one says little of the sum of the next: a detour that
+    /// begins in one block and ends in the next would be counted as two.
+    pub fn apart(values: usize, of: impl Fn(usize) -> i64) -> Self {
+        let mut blocks = Self::of(values);
+        while blocks.count >= 2 * FEWEST_LONG {
+            let mut sums = vec![0_i64; blocks.count];
+            (0..values).for_each(|at| sums[blocks.block(at)] = sums[blocks.block(at)].saturating_add(of(at)));
+            sums.truncate(values / blocks.length); // of whole blocks
+            let chance = 1.0 / (sums.len() as f64).sqrt();
+            if autocorrelation(&sums, 1).is_none_or(|found| found <= chance.max(0.1)) {
+                break;
+            }
+            let length = 2 * blocks.length;
+            blocks = Self { length, count: values.div_ceil(length) };
+        }
+        blocks
     }
 
     /// The block that a value lies in.
@@ -66,6 +89,17 @@ mod tests {
         }
         assert_eq!(Blocks::of(0).count, 0);
         assert_eq!(Blocks::of(10_000), Blocks { length: 100, count: 100 });
+    }
+
+    #[test]
+    fn blocks_are_longer_than_what_goes_together() {
+        let mixed = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+        assert_eq!(Blocks::apart(10_000, |at| i64::from(at % 100 == 0)), Blocks::of(10_000));
+        // Detours of 300 values, that begin anywhere.
+        let held = |at: usize| i64::from(mixed(at / 300) % 8 == 0);
+        let blocks = Blocks::apart(40_000, held);
+        assert!(blocks.length > 300 && blocks.count >= FEWEST_LONG, "{blocks:?}");
+        assert_eq!(Blocks::apart(0, |_| 0).count, 0);
     }
 
     #[test]
