@@ -256,10 +256,10 @@ pub struct ShowOptions {
     #[arg(long, num_args = 2, value_names = ["A", "B"], value_hint = ValueHint::Other)]
     #[arg(conflicts_with_all = ["counts", "by", "wide", "assumptions", "events", "quantiles"])]
     pub age: Option<Vec<Place>>,
-    /// With --age: how much of the time the age is above this, such as 5ms, 200us or 1s
+    /// With --age, how much of the time the age is above this, such as 5ms, 200us or 1s
     #[arg(long, value_name = "AGE", requires = "age", value_hint = ValueHint::Other)]
     pub limit: Option<AgeLimit>,
-    /// With --age: what tells updates of one thing from those of another [default: the value of A's stamps if they have
+    /// With --age, what tells updates of one thing from those of another [default: the value of A's stamps if they have
     /// one, else all are of one]
     #[arg(long, requires = "age")]
     pub key: Option<KeyName>,
