@@ -144,9 +144,15 @@ pub fn is_complete(block: &impl Block) -> bool {
     block.is_full()
 }
 
-/// The slots of the committed records, in order.
+/// The slots of the committed records, in order, up to the last that was committed when this was called.
+///
+/// Its program may go on meanwhile. So the last is looked for first: whatever its thread committed before that one is
+/// seen then. Looked for from the first slot on, one could be passed just before it is committed, and its successors
+/// be found.
 pub fn committed(block: &impl Block) -> impl Iterator<Item = u32> {
-    (0..block.capacity()).filter(|&slot| block.tick(slot).load(Ordering::Acquire) != 0)
+    let is_committed = move |&slot: &u32| block.tick(slot).load(Ordering::Acquire) != 0;
+    let end = (0..block.capacity()).rev().find(is_committed).map_or(0, |last| last + 1);
+    (0..end).filter(is_committed)
 }
 
 /// First half of freeing a block whose stamps are stored: from here on it only ever gets zeroed.
@@ -157,4 +163,69 @@ pub fn begin_zeroing(block: &impl Block) {
 /// Second half: zeroes the block and frees it. May be repeated after a kill.
 pub fn finish_zeroing(block: &impl Block) {
     withdraw(block);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const SLOTS: usize = 8;
+
+    /// A block whose program commits so many records just before one of the looks at a tick.
+    struct Filling {
+        word: AtomicU32,
+        ids: [AtomicI64; SLOTS],
+        ticks: [AtomicI64; SLOTS],
+        looks: Cell<usize>,
+        commits: (usize, usize),
+    }
+
+    impl Filling {
+        fn of(at_first: usize, look: usize, then: usize) -> Self {
+            let (ids, ticks) = Default::default();
+            let block = Self { word: AtomicU32::new(0), ids, ticks, looks: Cell::new(0), commits: (look, then) };
+            block.commit_up_to(at_first);
+            block
+        }
+
+        fn commit_up_to(&self, end: usize) {
+            for (id, tick) in self.ids.iter().zip(&self.ticks).take(end) {
+                commit(id, tick, 5, 7);
+            }
+        }
+    }
+
+    impl Block for Filling {
+        fn magic(&self) -> &AtomicU32 {
+            &self.word
+        }
+        fn state(&self) -> &AtomicU32 {
+            &self.word
+        }
+        fn capacity(&self) -> u32 {
+            SLOTS as u32
+        }
+        fn id(&self, slot: u32) -> &AtomicI64 {
+            &self.ids[slot as usize]
+        }
+        fn tick(&self, slot: u32) -> &AtomicI64 {
+            if self.looks.replace(self.looks.get() + 1) == self.commits.0 {
+                self.commit_up_to(self.commits.1);
+            }
+            &self.ticks[slot as usize]
+        }
+        fn zero_contents(&self) {}
+    }
+
+    #[test]
+    fn records_of_a_block_that_is_being_filled_are_found_with_all_before_them() {
+        for (at_first, then) in (0..=SLOTS).flat_map(|first| (first..=SLOTS).map(move |then| (first, then))) {
+            for look in 0..=2 * SLOTS {
+                let found: Vec<u32> = committed(&Filling::of(at_first, look, then)).collect();
+                assert!((at_first..=then).contains(&found.len()), "{at_first}, {then} at look {look}: {found:?}");
+                assert!(found.iter().copied().eq(0..found.len() as u32), "{at_first}, {then} at {look}: {found:?}");
+            }
+        }
+    }
 }

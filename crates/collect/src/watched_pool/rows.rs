@@ -19,7 +19,7 @@ impl WatchedPool {
             let records = if taken.is_none() { mapped.slim_records() } else { None };
             let records = records.and_then(|records| records.get(first as usize..end as usize));
             let whole = records.is_some_and(|records| read_whole(records, into));
-            let uncommitted = if whole { 0 } else { read_slots(&mapped, first..end, taken, into).holes.uncommitted() };
+            let uncommitted = if whole { 0 } else { read_slots(&mapped, first..end, taken, into).uncommitted() };
             let rows = into.len();
             into.channel.resize(rows, node_channel);
             counts.push(ChannelCount { uncommitted, ..counted(&mapped, node_channel, rows - before) });
@@ -86,22 +86,19 @@ fn read_slots(
     range: std::ops::Range<u32>,
     taken: Option<&Taken>,
     into: &mut StampColumns,
-) -> Slots {
-    let mut slots = Slots::default();
+) -> Holes {
+    let mut holes = Holes::default();
     for slot in range {
         let Some(record) = mapped.record(slot) else {
-            slots.uncommitted.push(slot);
-            slots.holes.open(handover::Block::id(mapped, slot).load(Relaxed));
+            holes.open(handover::Block::id(mapped, slot).load(Relaxed));
             continue;
         };
-        slots.holes.close();
-        slots.end = slot + 1;
-        if taken.is_some_and(|taken| taken.holds(slot)) {
-            continue;
+        holes.close();
+        if taken.is_none_or(|taken| !taken.holds(slot)) {
+            push(record, into);
         }
-        push(record, into);
     }
-    slots
+    holes
 }
 
 /// Appends a record, but for its channel.
@@ -121,24 +118,32 @@ pub(super) fn push(record: Record, into: &mut StampColumns) {
     }
 }
 
-/// Copies the records of a block that is still being filled, each under its channel.
+/// Copies the records of a block that is still being filled, each under its channel: no record without those that its
+/// thread committed before it.
 fn read_tenants(
     mapped: &MappedBlock<'_>,
     tenants: &[Tenant],
     taken: Option<&Taken>,
     into: &mut StampColumns,
 ) -> (Vec<ChannelCount>, Taken) {
-    let (mut all, mut counts) = (Slots::default(), Vec::with_capacity(tenants.len()));
+    let committed: Vec<(u32, Record)> =
+        handover::committed(mapped).filter_map(|slot| Some((slot, mapped.record(slot)?))).collect();
+    let (mut all, mut counts) = (Taken::default(), Vec::with_capacity(tenants.len()));
     for &Tenant { node_channel, slots: (first, end) } in tenants {
         let before = into.len();
-        let slots = read_slots(mapped, first..end, taken, into);
-        all.uncommitted.extend(slots.uncommitted);
-        all.end = all.end.max(slots.end);
+        let (from, to) = (committed.partition_point(|of| of.0 < first), committed.partition_point(|of| of.0 < end));
+        let own = committed.get(from..to).unwrap_or_default();
+        let new = own.iter().filter(|(slot, _)| taken.is_none_or(|taken| !taken.holds(*slot)));
+        new.for_each(|&(_, record)| push(record, into));
+        let is_hole = |slot: &u32| own.binary_search_by_key(slot, |of| of.0).is_err();
+        all.uncommitted.extend((first..end).filter(is_hole));
+        all.slots = own.last().map_or(all.slots, |last| last.0 + 1);
         let rows = into.len();
         into.channel.resize(rows, node_channel);
         counts.push(counted(mapped, node_channel, rows - before));
     }
-    (counts, all.into_taken())
+    all.uncommitted.retain(|&slot| slot < all.slots);
+    (counts, all)
 }
 
 /// So many stamps of a channel in a block, as its policy counts them.
@@ -146,23 +151,6 @@ fn counted(mapped: &MappedBlock<'_>, channel: i32, stored: usize) -> ChannelCoun
     let stored = stored as u64;
     let is_every = mapped.choice().is_some_and(|choice| choice.policy() == Policy::Every);
     ChannelCount { channel, stored, every: if is_every { stored } else { 0 }, ..ChannelCount::default() }
-}
-
-/// What was found in the slots of a block.
-#[derive(Default)]
-struct Slots {
-    holes: Holes,
-    uncommitted: Vec<u32>,
-    /// Behind the last committed one.
-    end: u32,
-}
-
-impl Slots {
-    fn into_taken(self) -> Taken {
-        let Self { mut uncommitted, end, .. } = self;
-        uncommitted.retain(|&slot| slot < end);
-        Taken { slots: end, uncommitted }
-    }
 }
 
 /// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind
