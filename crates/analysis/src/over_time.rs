@@ -7,7 +7,7 @@
 //! Deliberately absent: any trend but a straight one.
 
 use serde::Serialize;
-use tickscope_stats::{Blocks, Quantile};
+use tickscope_stats::{Blocks, Quantile, stretches, widening};
 
 use crate::path_columns::PathColumns;
 
@@ -45,8 +45,10 @@ pub struct TimeWindow {
 pub struct Trend {
     /// By the line of least squares.
     pub change_ticks: f64,
-    /// What chance leaves open: 95 of 100 draws.
+    /// What chance leaves open: 95 of 100 draws, wider the fewer blocks differ.
     pub interval_ticks: [f64; 2],
+    /// Stretches of time that its spread comes from, if all were equally strong.
+    pub stretches: f64,
     /// How far the clocks leave it open beyond that, either way.
     pub bound_ticks: u64,
     /// True if it is no less and no more than nothing, whatever clocks and chance did.
@@ -89,6 +91,15 @@ impl Sums {
         self.0.iter_mut().zip(of.0).for_each(|(sum, more)| *sum += times * more);
     }
 
+    /// How far a block pulls the slope of all: the sum over its pairs of what the line leaves, times how far each lies
+    /// from the middle.
+    fn pull(&self, block: &Self) -> f64 {
+        let [_, x, y, ..] = self.0.map(|sum| sum / self.0[0].max(1.0));
+        let [of_block, own_x, own_y, xx, xy] = block.0;
+        let slope = self.slope().unwrap_or(0.0);
+        (xy - y * own_x - x * own_y + of_block * x * y) - slope * (xx - 2.0 * x * own_x + of_block * x * x)
+    }
+
     fn slope(&self) -> Option<f64> {
         let Self([count, x, y, xx, xy]) = *self;
         let spread = count * xx - x * x;
@@ -123,7 +134,9 @@ impl Trend {
         blocks.draws(DRAWS, |times| drawn.extend(sum(times)));
         drawn.sort_unstable_by(f64::total_cmp);
         let outside = drawn.len() / 40;
-        let interval_ticks = [*drawn.get(outside)?, drawn[drawn.len() - 1 - outside]];
+        let stretches = stretches(&of_block.iter().map(|block| all.pull(block).powi(2)).collect::<Vec<f64>>());
+        let outward = |end: f64| change_ticks + widening(stretches) * (end - change_ticks);
+        let interval_ticks = [*drawn.get(outside)?, drawn[drawn.len() - 1 - outside]].map(outward);
         // If no two of the durations are wrong against each other by more than R, each is off by R / 2 at most from
         // what all have in common, and the slope by that for each, as far as the trace lies from the middle of all.
         let [count, x, _, xx, _] = all.0;
@@ -131,7 +144,7 @@ impl Trend {
         let bound = (bound_ticks as f64 / 2.0 * away / (xx - x * x / count)).ceil();
         let bound_ticks = bound as u64;
         let resolved = interval_ticks[0] - bound > 0.0 || interval_ticks[1] + bound < 0.0;
-        Some(Self { change_ticks, interval_ticks, bound_ticks, resolved })
+        Some(Self { change_ticks, interval_ticks, stretches, bound_ticks, resolved })
     }
 }
 
@@ -178,6 +191,15 @@ mod tests {
         assert_eq!(found.windows.last().unwrap().whole_ticks, Some([8, 9, 9]));
         assert_eq!((found.windows[60].traces, found.windows[60].whole_ticks, found.trend), (0, None, None));
         assert!(over_time(&PathColumns::made(vec![vec![]], 3), 0).is_none());
+    }
+
+    #[test]
+    fn a_trend_that_one_stretch_makes_is_not_resolved() {
+        let held = |row: i64| 5_000 + (row * 7_919 % 211) + if (8_500..9_000).contains(&row) { 20_000 } else { 0 };
+        let columns = PathColumns::made(vec![(0..10_000).map(held).collect()], 0)
+            .begun_at((0..10_000).map(|row| row * 1_000).collect());
+        let found = over_time(&columns, 0).unwrap().trend.unwrap();
+        assert!(!found.resolved && found.stretches < 5.0 && found.change_ticks > 1_000.0, "{found:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! estimates have it.
 
 use serde::Serialize;
-use tickscope_stats::{Blocks, Quantile};
+use tickscope_stats::{Blocks, Quantile, stretches, widening};
 
 use crate::path_columns::PathColumns;
 use crate::scan::in_turns;
@@ -22,6 +22,8 @@ const OUTSIDE: usize = DRAWS / 40;
 const CAUSED: f64 = 0.8;
 /// Longest duration that is summed up, either way.
 const MOST_TICKS: u64 = 1 << 60;
+/// Fewest independent stretches of time that shares are told of.
+const FEWEST_STRETCHES: f64 = 3.0;
 /// Fewest slow traces of which shares are told.
 pub const FEWEST_SLOW: usize = 10;
 
@@ -46,6 +48,8 @@ pub struct Tail {
     pub blocks: usize,
     /// Traces of a block.
     pub block_traces: usize,
+    /// Stretches of time that the slow traces come from, if all were equally many.
+    pub stretches: f64,
     /// Why no share is told; `None`: shares are told.
     pub unresolved: Option<Unresolved>,
     /// Of the draws, those in which the first stage has the largest share, however the clocks were.
@@ -161,6 +165,12 @@ impl<'a> Asked<'a> {
         Some(Self { whole, quantile, threshold, slow, near, body, blocks, bound_of_whole })
     }
 
+    fn stretches(&self) -> f64 {
+        let mut slow = vec![0.0; self.blocks.count];
+        self.slow.iter().for_each(|&row| slow[self.blocks.block(row)] += 1.0);
+        stretches(&slow)
+    }
+
     fn resampled(&self, name: String, column: &[i64], bound_ticks: u64) -> Resampled {
         let (count, slow) = (column.len() as f64, self.slow.len() as f64);
         let mean_of = |rows: &[usize]| rows.iter().map(|&row| column[row] as f64).sum::<f64>() / rows.len() as f64;
@@ -259,6 +269,7 @@ impl Tail {
             bound_ticks: bounds[..parts].iter().fold(0, |sum: u64, &bound| sum.saturating_add(bound)),
             blocks: blocks.count,
             block_traces: blocks.length,
+            stretches: 0.0,
             unresolved: Some(Unresolved::NoTrace),
             sure: 0.0,
             stages: Vec::new(),
@@ -273,6 +284,7 @@ impl Tail {
         };
         (tail.threshold_ticks, tail.slow) = (Some(asked.threshold), asked.slow.len());
         (tail.blocks, tail.block_traces) = (asked.blocks.count, asked.blocks.length);
+        tail.stretches = asked.stretches();
         let stages = in_turns((0..parts).collect(), |at: usize| {
             asked.resampled(names[at].clone(), &columns.values()[at], bounds[at])
         });
@@ -294,8 +306,9 @@ impl Tail {
         if self.unresolved.is_none() {
             let (drawn, sure) = self.drawn(&stages);
             self.sure = sure;
-            let intervals: Option<Vec<[f64; 2]>> = drawn.into_iter().map(interval).collect();
             let all = (self.excess_ticks, self.bound_ticks as f64);
+            let intervals: Option<Vec<[f64; 2]>> = drawn.into_iter().map(interval).collect();
+            let intervals = intervals.filter(|_| self.stretches >= FEWEST_STRETCHES);
             for (at, resampled) in stages.iter_mut().enumerate() {
                 let StageTail { excess_ticks: own, bound_ticks, share, .. } = &mut resampled.stage;
                 let bound = *bound_ticks as f64;
@@ -303,7 +316,7 @@ impl Tail {
                 *share = intervals.as_ref().zip(clocks).map(|(intervals, clocks)| TailShare {
                     estimate: *own / all.0,
                     clocks,
-                    interval: intervals[at],
+                    interval: wider(clocks, intervals[at], widening(self.stretches)),
                 });
             }
             self.unresolved = intervals.is_none().then_some(Unresolved::Chance);
@@ -346,6 +359,11 @@ fn interval(draws: Vec<[f64; 2]>) -> Option<[f64; 2]> {
     most.sort_unstable_by(f64::total_cmp);
     let ends = [least[OUTSIDE], most[DRAWS - 1 - OUTSIDE]];
     ends.iter().all(|end| end.is_finite()).then_some(ends)
+}
+
+/// An interval of draws, so many times as far from what the clocks leave open.
+fn wider(clocks: [f64; 2], drawn: [f64; 2], times: f64) -> [f64; 2] {
+    [clocks[0] - times * (clocks[0] - drawn[0]).max(0.0), clocks[1] + times * (drawn[1] - clocks[1]).max(0.0)]
 }
 
 /// By stage: in how many slow traces it is among the causes, and in how many it leads.
@@ -482,6 +500,49 @@ mod tests {
                 assert!(lo - 1e-9 <= share && share <= hi + 1e-9, "{share} is outside of {stage:?}");
             }
         }
+    }
+
+    /// Runs whose second stage is held up by few, long detours of various lengths.
+    fn held_up(seed: u64, traces: usize, detours: f64, longest: f64) -> PathColumns {
+        let mut random = Uniform(seed);
+        let mut columns = vec![Vec::new(); 4];
+        let (mut held, mut depth) = (0_i64, 0.0);
+        for _ in 0..traces {
+            if held == 0 && random.next() < detours / traces as f64 {
+                (held, depth) = ((random.next() * longest) as i64 + 1, random.exponential(6_000.0));
+            }
+            let mut row: Vec<i64> =
+                (0..3).map(|stage| 1_000 + random.exponential(300.0 + f64::from(stage) * 200.0) as i64).collect();
+            row[1] += if held > 0 { (depth * random.next()) as i64 } else { 0 };
+            held = (held - 1).max(0);
+            row.push(row.iter().sum());
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        PathColumns::made(columns, 0)
+    }
+
+    /// Few long detours say little of their own spread: what is told then says on how many it rests, and is wider.
+    #[test]
+    fn shares_that_rest_on_few_stretches_say_so_and_are_wider() {
+        let share = |tail: &Tail| tail.stages.iter().find(|stage| stage.name == "stage 1").unwrap().share;
+        for (detours, longest, least) in [(20.0, 20.0, 32), (5.0, 60.0, 20)] {
+            let rate = detours / 10_000.0;
+            let truth = share(&found(&held_up(1, 500_000, rate * 5e5, longest), &[0; 4])).unwrap().estimate;
+            let runs: Vec<Tail> =
+                (0..40).map(|seed| found(&held_up(1_000 + seed * 7_919, 10_000, detours, longest), &[0; 4])).collect();
+            let (told, open): (Vec<&Tail>, Vec<&Tail>) = runs.iter().partition(|run| share(run).is_some());
+            assert!(told.iter().all(|run| run.stretches >= FEWEST_STRETCHES), "{detours}");
+            assert!(open.iter().all(|run| run.unresolved == Some(Unresolved::Chance)), "{detours}");
+            let holds = |run: &&&Tail| share(run).is_some_and(|of| (of.interval[0]..=of.interval[1]).contains(&truth));
+            let within = told.iter().filter(holds).count();
+            assert!(within >= least, "{detours} detours of up to {longest}: {within} of {} told", told.len());
+        }
+        // One detour: whatever is drawn of it is drawn of nothing else.
+        let mut once = vec![vec![100; 2_000]; 2];
+        (700..730).for_each(|row| (once[0][row], once[1][row]) = (1_000, 1_000));
+        let tail = found(&PathColumns::made(once, 0), &[0; 2]);
+        assert!(tail.stretches < FEWEST_STRETCHES && tail.unresolved == Some(Unresolved::Chance), "{tail:?}");
+        assert_eq!(wider([0.5, 0.75], [0.25, 0.75], 2.0), [0.0, 0.75]);
     }
 
     #[test]

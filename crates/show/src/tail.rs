@@ -18,6 +18,8 @@ use crate::text::Text;
 
 /// Of the draws, those that must agree on the first stage.
 const SURE: f64 = 0.95;
+/// Stretches of time that say enough of their own spread.
+const MANY_STRETCHES: f64 = 30.0;
 /// Stages in the bar and in the sentence, at most.
 const MOST_NAMED: usize = 3;
 
@@ -78,7 +80,7 @@ impl<'a> SlowTraces<'a> {
                 open(": some durations are beyond 2^60 ticks, which none can be. tickscope show says where.".into())
             }
             Some(Unresolved::Chance) => open(format!(
-                ": {} differ so much from block to block that another run might have none. Measure longer.",
+                ": {} come from so few stretches of time that another run might have none. Measure longer.",
                 self.slowest()
             )),
             None if self.tail.sure >= SURE => {
@@ -165,12 +167,14 @@ impl<'a> SlowTraces<'a> {
 
     /// How to read the table.
     fn rests_on(&self) -> String {
-        let Tail { threshold_ticks, slow, left_out, blocks, block_traces, .. } = self.tail;
+        let Tail { threshold_ticks, slow, left_out, blocks, block_traces, stretches, .. } = self.tail;
+        let few = if *stretches < MANY_STRETCHES { " (so few that it may hold 80 of 100 times, not 95)" } else { "" };
         let threshold = threshold_ticks.map_or_else(|| "–".into(), |ticks| self.near(ticks as f64));
         format!(
             "Slow: from end to end at least {threshold}, {} traces; {} more lack a stage and are in no figure. Share: \
              of how much longer their means are than the medians of all. 95 %: of 100 draws of {} blocks of {} \
-             traces, 95 lie there, with the clocks at their worst; which traces are slow is taken as estimated. Open: \
+             traces, 95 lie there, with the clocks at their worst, and wider for the {stretches:.0} stretches of time \
+             that the slow traces come from{few}; which traces are slow is taken as estimated. Open: \
              how far the clocks may have moved the difference. Would fall by: were the stage never longer than its \
              median. Causes: slow traces of whose excess it is among the fewest stages that make up four fifths. \
              Covariance: its share of the variance of the fastest 95 % of traces.",
@@ -302,6 +306,7 @@ mod tests {
             bound_ticks: 40,
             blocks: 77,
             block_traces: 78,
+            stretches: 40.0,
             unresolved,
             sure,
             stages: vec![stage("a<b", of(0.72)), stage("b>c", of(0.284)), stage("c>d", of(-0.004))],

@@ -204,7 +204,7 @@ impl<'a> XLap<'a> {
     }
 
     fn trend(&self, trend: Option<Trend>) -> String {
-        let Some(Trend { change_ticks, interval_ticks: [lo, hi], bound_ticks, resolved }) = trend else {
+        let Some(Trend { change_ticks, interval_ticks: [lo, hi], bound_ticks, resolved, .. }) = trend else {
             return "Trend: too few traces.".into();
         };
         let most = [lo, hi].map(f64::abs).into_iter().fold(bound_ticks as f64, f64::max);
@@ -477,7 +477,13 @@ mod tests {
         let window = |begins_ticks, traces, whole_ticks| TimeWindow { begins_ticks, traces, whole_ticks };
         let windows =
             vec![window(0, 2, Some([5, 9, 9])), window(1_000_000_000, 0, None), window(2_000_000_000, 1, None)];
-        let trend = Trend { change_ticks: 300.0, interval_ticks: [-20.0, 410.0], bound_ticks: 7, resolved: false };
+        let trend = Trend {
+            change_ticks: 300.0,
+            interval_ticks: [-20.0, 410.0],
+            stretches: 40.0,
+            bound_ticks: 7,
+            resolved: false,
+        };
         let over_time = OverTime { window_ticks: 1_000_000_000, windows, trend: Some(trend) };
         let (stages, over_time) = (Vec::new(), Some(&over_time));
         XLap { jitter, typical: None, hertz: 1_000_000_000, stages, over_time }.figures()

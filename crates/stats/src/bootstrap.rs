@@ -7,6 +7,7 @@
 //! sums of blocks, weighted by how often each was drawn.
 
 use crate::autocorrelation;
+use crate::student::upper_t;
 
 /// Fewest and most blocks of a series.
 const BLOCKS: [usize; 2] = [8, 512];
@@ -68,6 +69,21 @@ impl Blocks {
     }
 }
 
+/// How many independent stretches of a series stand behind a figure, by how much of it each block holds: the size that
+/// a sample of equal weights would have (Kish 1965). Nothing: infinitely many.
+pub fn stretches(held: &[f64]) -> f64 {
+    let power = |of: i32| held.iter().map(|weight| weight.powi(of)).sum::<f64>();
+    let (sum, squares) = (power(1), power(2));
+    if squares > 0.0 { sum * sum / squares } else { f64::INFINITY }
+}
+
+/// How much wider 95 of 100 draws of so many independent stretches are to be taken, since few say little of their own
+/// spread: Student's t by the normal distribution's.
+pub fn widening(stretches: f64) -> f64 {
+    const OF_MANY: f64 = 1.959_964;
+    if stretches.is_finite() { (upper_t((stretches - 1.0).max(1.0), 0.025) / OF_MANY).max(1.0) } else { 1.0 }
+}
+
 /// A number below `count`, each about as likely: the next of SplitMix64 (Steele et al. 2014), scaled.
 fn below(state: &mut u64, count: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -100,6 +116,18 @@ mod tests {
         let blocks = Blocks::apart(40_000, held);
         assert!(blocks.length > 300 && blocks.count >= FEWEST_LONG, "{blocks:?}");
         assert_eq!(Blocks::apart(0, |_| 0).count, 0);
+    }
+
+    #[test]
+    fn few_blocks_that_differ_are_few_stretches_and_widen_what_they_say() {
+        assert_eq!(
+            [&[0.0, 0.0, 3.0][..], &[3.0; 9], &[2.0, 1.0, 1.0], &[]].map(stretches),
+            [1.0, 9.0, 16.0 / 6.0, f64::INFINITY]
+        );
+        // The printed tables: 12.706, 2.228 and 2.042 by 1.960.
+        for (stretches, wider) in [(2.0, 6.483), (11.0, 1.137), (31.0, 1.042), (f64::INFINITY, 1.0), (0.2, 6.483)] {
+            assert!((widening(stretches) - wider).abs() < 2e-3, "{stretches}: {}", widening(stretches));
+        }
     }
 
     #[test]

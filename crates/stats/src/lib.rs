@@ -41,7 +41,7 @@ mod student;
 mod tail;
 
 pub use autocorrelation::autocorrelation;
-pub use bootstrap::Blocks;
+pub use bootstrap::{Blocks, stretches, widening};
 pub use comparison::{Comparison, EXACT_RUNS, MannWhitney, ShiftInterval};
 pub use confidence::{Confidence, QuantileInterval, Ranks};
 pub use error::Error;
