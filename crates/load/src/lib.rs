@@ -9,8 +9,8 @@
 //!
 //! Assumes: the counter that is passed in runs at the declared frequency; an instant of that counter is an `i64`.
 //! Guarantees: due ticks are exact in integers, however many (no drift); the same seed gives the same ticks and rows on
-//! every machine, since no float and no logarithm takes part; an early send is counted and never hidden. Deliberately
-//! absent: a clock, a socket, the search for a rate that can be sustained.
+//! every machine, and in C (`targets/harness/load.h`), since no float and no logarithm takes part; an early send is
+//! counted and never hidden. Deliberately absent: a clock, a socket, the search for a rate that can be sustained.
 //!
 //! ```
 //! use tickscope_load::{DueTicks, EventRate, LoadPlan, Pacer};
