@@ -40,7 +40,7 @@
 
 #include "server.h"
 
-#include "load.h"
+#include "replicas.h"
 
 #include "sampler.h"
 

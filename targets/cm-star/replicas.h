@@ -49,6 +49,7 @@ static void call_as_load(const struct options *options, int pair) {
     for (int64_t id = 0; !stopped; id++) {
         uint32_t pairs = __atomic_load_n(&load->pairs, __ATOMIC_ACQUIRE);
         if (pairs > (uint32_t)pair) call_untimed(fd, (int)__atomic_load_n(&load->words, __ATOMIC_RELAXED), id);
-        else syscall(SYS_futex, &load->pairs, FUTEX_WAIT, pairs, &longest, 0, 0); /* another number of pairs ends it too */
+        else /* another number of pairs ends the wait too */
+            syscall(SYS_futex, &load->pairs, FUTEX_WAIT, pairs, &longest, 0, 0);
     }
 }
