@@ -15,7 +15,8 @@ struct client {
     struct tickscope_kernel kernel; /* of sends */
     tickscope_channel *send, *sent;
     struct receiver *receiver;
-    int64_t next_id, start_ns, end_ns;
+    int64_t next_id;
+    struct load_due due; /* in nanoseconds of CLOCK_MONOTONIC, which the kernel's timers wait by */
     struct counts counts;
 };
 
@@ -49,8 +50,14 @@ static void take(struct receiver *receiver, struct tickscope_kernel *kernel, int
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-static int64_t due_ns(const struct client *client) {
-    return client->start_ns + (int64_t)((double)client->next_id * 1e9 / client->options->rate_hz);
+/* A send is late once the next is due, or after a millisecond. */
+static void plan_sends(struct client *client) {
+    const struct options *options = client->options;
+    struct load_plan plan = {.hertz = NANOSECONDS, .start = now_ns() + NANOSECONDS / 100, .burst = 1};
+    plan.until = end_ns(options, plan.start);
+    const char *expected = load_per_second(&plan.rate, options->rate_hz);
+    if (expected || (expected = load_constant(&client->due, &plan))) refuse(expected, "another --rate");
+    client->counts.lateness.late_ticks = options->rate_hz > 1000 ? (uint64_t)(1e9 / options->rate_hz) : 1000000;
 }
 
 static void send_one(struct client *client) {
@@ -68,14 +75,17 @@ static void send_one(struct client *client) {
 
 /* Sends all that is due: more than one means that those after the first are late. */
 static void send_due(struct client *client) {
-    for (int late = 0; due_ns(client) <= now_ns() && due_ns(client) < client->end_ns; late = 1) {
+    for (int late = 0;; late = 1) {
+        int64_t now = now_ns();
+        if (stopped || now < client->due.next || client->due.next == LOAD_NEVER) return;
+        load_record(&client->counts.lateness, load_next(&client->due), now, 1);
         client->counts.late_sends += (uint64_t)late;
         send_one(client);
     }
 }
 
 static int goes_on(const struct client *client) {
-    return !stopped && due_ns(client) < client->end_ns;
+    return !stopped && client->due.next != LOAD_NEVER;
 }
 
 /* After the last send: whether responses may still come. */
@@ -83,8 +93,11 @@ static int lingers(const struct client *client, int64_t until) {
     return now_ns() < until && __atomic_load_n(&client->receiver->received, __ATOMIC_RELAXED) < client->counts.sent;
 }
 
-static int64_t linger_until(const struct client *client) {
-    return now_ns() + client->options->linger_ms * 1000000;
+/* Ends the sending; returns until when responses are waited for. */
+static int64_t linger_until(struct client *client) {
+    int64_t now = now_ns();
+    load_end(&client->due, &client->counts.lateness, now);
+    return now + client->options->linger_ms * 1000000;
 }
 
 /* ---- epoll: one thread, woken by the socket and by a timer ------------------------------------------------------- */
@@ -110,12 +123,12 @@ static void ask_by_epoll(struct client *client) {
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     client->receiver->woken = tickscope_open("response-woken", TICKSCOPE_AFTER, 0);
     if (watched(poller, client->kernel.fd) || watched(poller, timer)) fail("epoll_ctl");
-    set_timer(timer, client->start_ns);
+    set_timer(timer, client->due.next);
     while (goes_on(client)) {
         uint64_t expirations;
         if (!wait_by_epoll(client, poller, 100) || read(timer, &expirations, sizeof expirations) < 0) continue;
         send_due(client);
-        set_timer(timer, due_ns(client));
+        set_timer(timer, client->due.next);
     }
     set_timer(timer, INT64_MAX);
     for (int64_t until = linger_until(client); lingers(client, until);) wait_by_epoll(client, poller, 10);
@@ -125,7 +138,7 @@ static void ask_by_epoll(struct client *client) {
 
 static void ask_by_polling(struct client *client) {
     while (goes_on(client)) {
-        if (due_ns(client) <= now_ns()) send_due(client);
+        if (client->due.next <= now_ns()) send_due(client);
         else take(client->receiver, &client->kernel, 0);
     }
     for (int64_t until = linger_until(client); lingers(client, until);) take(client->receiver, &client->kernel, 0);
@@ -156,7 +169,7 @@ static void ask_blocking(struct client *client) {
     errno = pthread_create(&thread, 0, receive_blocking, client);
     if (errno) fail("pthread_create");
     while (goes_on(client)) {
-        if (due_ns(client) > now_ns()) sleep_until(due_ns(client));
+        if (client->due.next > now_ns()) sleep_until(client->due.next);
         send_due(client);
     }
     for (int64_t until = linger_until(client); lingers(client, until);) sleep_until(now_ns() + 1000000);
@@ -181,8 +194,7 @@ static struct counts ask(const struct options *options) {
     client.sent = tickscope_open("sent", TICKSCOPE_PLAIN, 0);
     if (options->wait != WAIT_BLOCKING) receiver.response = tickscope_open("response", TICKSCOPE_AFTER, 0);
     if (connect(fd, (const struct sockaddr *)&options->address, sizeof options->address)) fail("connect");
-    client.start_ns = now_ns() + NANOSECONDS / 100;
-    client.end_ns = end_ns(options, client.start_ns);
+    plan_sends(&client);
     if (options->wait == WAIT_EPOLL) ask_by_epoll(&client);
     else if (options->wait == WAIT_BUSY) ask_by_polling(&client);
     else ask_blocking(&client);

@@ -4,7 +4,8 @@ struct counts {
     uint64_t sent, send_failures, received, strangers, late_sends;
     struct tickscope_kernel_counts kernel;
     const char *matching;
-    struct round_trips trips; /* of a client */
+    struct round_trips trips;      /* of a client, as is what follows */
+    struct load_lateness lateness; /* nanoseconds */
 };
 
 /* Ends the kernel's part and adds what it counted. */
@@ -27,6 +28,19 @@ static void add_kernel_counts(struct counts *counts, struct tickscope_kernel *ke
 
 static void print_number(const char *name, uint64_t number) {
     printf(", \"%s\": %llu", name, (unsigned long long)number);
+}
+
+/* Whether every packet was sent when it was due; where it was not, what the trial says of the service is not valid. */
+static void print_schedule(const struct load_lateness *lateness) {
+    const char *fault = load_fault(lateness);
+    printf(", \"schedule\": {\"held\": %s, \"fault\": \"%s\"", fault ? "false" : "true", fault ? fault : "none");
+    print_number("late", lateness->late);
+    print_number("unsent", lateness->unsent);
+    print_number("late_limit_ns", lateness->late_ticks);
+    print_number("p50_ns", load_quantile_ticks(lateness, 500));
+    print_number("p999_ns", load_quantile_ticks(lateness, 999));
+    print_number("worst_ns", lateness->worst_ticks);
+    printf("}");
 }
 
 static void print_kernel(const struct options *options, const struct counts *counts) {
@@ -77,6 +91,7 @@ static void print_counts(const struct options *options, struct counts *counts) {
     if (options->core >= 0) printf(", \"core\": %d", options->core);
     else printf(", \"core\": null");
     print_costs(counts);
+    if (is_client) print_schedule(&counts->lateness);
     print_kernel(options, counts);
     printf("}\n");
 }

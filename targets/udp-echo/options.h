@@ -1,6 +1,7 @@
 /* Options of the command line. */
 
 #define TARGET "udp-echo"
+#include "../harness/load.h"
 #include "../harness/target.h"
 
 enum wait { WAIT_EPOLL, WAIT_BLOCKING, WAIT_BUSY };

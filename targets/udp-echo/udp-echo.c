@@ -17,8 +17,9 @@
  * A loop that polls is never woken, and one that blocks wakes within recvmsg: neither has a woken point.
  *
  * The id of a packet is its number. Every send is due at its own time: a late one does not shift those that follow. At
- * the end one line of JSON says what was counted, how it was measured, and what a packet took by an ordinary clock and
- * by the kernel's account of processor time: whether or not points are on.
+ * the end one line of JSON says what was counted, how it was measured, whether the client's schedule was held and how
+ * late its sends were, and what a packet took by an ordinary clock and by the kernel's account of processor time:
+ * whether or not points are on.
  */
 #include "tickscope_kernel.h"
 

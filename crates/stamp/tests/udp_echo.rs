@@ -8,6 +8,7 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use c_program::{Running, StampDirectory, compile, until};
 use tickscope_stamp::block::unpadded;
@@ -181,6 +182,8 @@ fn check_lines(exchange: &Exchange, wait: &str) {
         (client, "\"matching\": \"SCM_TS_OPT_ID\""),
         (client, "\"refused\": 0, \"failed\": 0, \"unmatched\": 0, \"merged\": 0, \"foreign\": 0}}"),
         (client, &format!("\"wait\": \"{wait}\"")),
+        (client, "\"schedule\": {\"held\": "),
+        (client, "\"unsent\": 0, \"late_limit_ns\": 1000000, \"p50_ns\": "),
     ] {
         assert!(line.contains(expected), "expected {expected} in {line}");
     }
@@ -222,5 +225,47 @@ fn c_udp_echo_ends_in_time_though_every_packet_is_lost() {
             assert!(ended.status.success() && line.contains("\"received\": 0"), "{wait}: {line}");
             assert_eq!(points(&directory)["send"].ticks.len(), 200);
         }
+    }
+}
+
+fn number_of(line: &str, name: &str) -> u64 {
+    let from = line.find(&format!("\"{name}\": ")).unwrap() + name.len() + 4;
+    line[from..].split([',', '}']).next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn c_udp_echo_sees_a_stall_whole_and_sends_all_that_was_due_meanwhile() {
+    const STALL: Duration = Duration::from_millis(100);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let port = socket.local_addr().unwrap().port().to_string();
+    for wait in WAITS {
+        let mut client = Command::new(udp_echo());
+        client.args(["client", "127.0.0.1", &port, "--seconds", "2", "--linger", "0", "--wait", wait]);
+        let directory = StampDirectory::new(&format!("udp-echo-stall-{wait}"));
+        let mut client = Running(directory.measure(client.stdout(Stdio::piped())).spawn().unwrap());
+        let signal = |number| {
+            // SAFETY: the client is this test's own child and not waited for yet.
+            unsafe { libc::kill(client.0.id() as i32, number) };
+        };
+        socket.recv(&mut [0; 64]).expect("a datagram within a minute");
+        signal(libc::SIGSTOP);
+        // SAFETY: no status is asked for; the child stays to be waited for.
+        unsafe { libc::waitpid(client.0.id() as i32, std::ptr::null_mut(), libc::WUNTRACED) };
+        let stopped = Instant::now();
+        until(|| stopped.elapsed() >= STALL);
+        let lasted_ns = stopped.elapsed().as_nanos() as u64;
+        signal(libc::SIGCONT);
+        let mut line = String::new();
+        client.0.stdout.take().unwrap().read_to_string(&mut line).unwrap();
+        client.0.wait().unwrap();
+        assert_eq!(number_of(&line, "sent") + number_of(&line, "send_failures"), 2000, "{wait}: {line}");
+        // One that was due within a millisecond of the stop could not be sent before its end.
+        assert!(number_of(&line, "worst_ns") >= lasted_ns - 1_000_000, "{wait}: {lasted_ns}: {line}");
+        let beyond = number_of(&line, "late") * 1000 > number_of(&line, "sent");
+        assert_eq!(beyond, line.contains("\"schedule\": {\"held\": false, \"fault\": \"late\""), "{wait}: {line}");
+        assert!(number_of(&line, "late") >= STALL.as_millis() as u64 - 3, "{wait}: {line}");
+        while socket.set_nonblocking(true).is_ok() && socket.recv(&mut [0; 64]).is_ok() {}
+        socket.set_nonblocking(false).unwrap();
     }
 }
