@@ -11,35 +11,31 @@ struct client {
     const struct options *options;
     int fd;
     int64_t id, repetition, due_ns;
-    uint64_t dice; /* Marsaglia's xorshift: enough to keep out of step; never 0 */
+    uint64_t dice;                 /* what keeps calls out of step is drawn from */
+    struct load_lateness lateness; /* nanoseconds */
     tickscope_channel *zero[4], *first, *send, *response, *results, *last;
-    uint64_t calls, abandoned, late, strangers;
+    uint64_t calls, abandoned, strangers;
 };
-
-static uint32_t below(struct client *client, uint32_t count) {
-    client->dice ^= client->dice << 13;
-    client->dice ^= client->dice >> 7;
-    client->dice ^= client->dice << 17;
-    return (uint32_t)((client->dice >> 32) * count >> 32);
-}
 
 static void shuffle(struct client *client, int32_t *cells, int count) {
     for (int last = count - 1; last > 0; last--) {
-        int with = (int)below(client, (uint32_t)last + 1);
+        int with = (int)load_below(&client->dice, (uint64_t)last + 1);
         int32_t cell = cells[last];
         cells[last] = cells[with];
         cells[with] = cell;
     }
 }
 
+/* A call that is later than an interval shifts those after it: they wait for its answer anyway. */
 static void wait_until_due(struct client *client) {
-    uint32_t interval = (uint32_t)client->options->interval_us;
-    client->due_ns += (int64_t)(interval / 2 + below(client, interval)) * 1000;
+    int64_t interval_ns = (int64_t)client->options->interval_us * 1000;
+    client->due_ns += interval_ns / 2 + (int64_t)load_below(&client->dice, (uint64_t)interval_ns);
     struct timespec when = {client->due_ns / NANOSECONDS, client->due_ns % NANOSECONDS};
     while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, 0)) {}
-    if (now_ns() - client->due_ns <= (int64_t)interval * 1000) return;
-    client->late++;
-    client->due_ns = now_ns();
+    int64_t now = now_ns();
+    if (stopped) return;
+    load_record(&client->lateness, client->due_ns, now, 1);
+    if (now - client->due_ns > interval_ns) client->due_ns = now;
 }
 
 /* Receives the answer to this call; 0: it was lost. */
@@ -134,10 +130,11 @@ static int all_cells(const struct options *options, int32_t *cells) {
 }
 
 static void ask(const struct options *options) {
-    struct client client = {.options = options, .dice = UINT64_C(0x9e3779b97f4a7c15)};
+    struct client client = {.options = options};
     int32_t cells[MOST_CELLS * MOST_CELLS];
     int count = all_cells(options, cells), whole = 0;
     pthread_t sampler;
+    client.lateness.late_ticks = (uint64_t)options->interval_us * 1000;
     share_load();
     pin(options->core);
     for (int pair = 1; pair < most_pairs(options); pair++) start(call_as_load, options, pair);
@@ -161,8 +158,9 @@ static void ask(const struct options *options) {
 #else
     const char *optimised = "false";
 #endif
-    printf("{\"role\": \"client\", \"calls\": %llu, \"repetitions\": %d, \"abandoned\": %llu, \"late\": %llu, \"strangers\": %llu, "
-           "\"interval_us\": %d, \"optimised\": %s}\n",
-           (unsigned long long)client.calls, whole, (unsigned long long)client.abandoned, (unsigned long long)client.late,
-           (unsigned long long)client.strangers, options->interval_us, optimised);
+    printf("{\"role\": \"client\", \"calls\": %llu, \"repetitions\": %d, \"abandoned\": %llu, \"late\": %llu, "
+           "\"strangers\": %llu, \"interval_us\": %d, \"optimised\": %s}\n",
+           (unsigned long long)client.calls, whole, (unsigned long long)client.abandoned,
+           (unsigned long long)client.lateness.late, (unsigned long long)client.strangers, options->interval_us,
+           optimised);
 }

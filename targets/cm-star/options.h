@@ -1,6 +1,7 @@
 /* Options of the command line. */
 
 #define TARGET "cm-star"
+#include "../harness/load.h"
 #include "../harness/target.h"
 
 #define MOST_CELLS 16   /* numbers of pairs, or of words */
