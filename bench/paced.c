@@ -4,10 +4,13 @@
  *     paced CPU SECONDS STAMPS_A_SECOND IDS SPACING
  *
  * IDS: sequential, or random (of 20 bits). SPACING: tight, or uneven: 0 to 15 multiplications between two stamps.
- * Stamps are due in batches of 100. A batch that is late is made up for at once, so the rate holds over the run; lateness is
- * how far behind its due time a batch began, which includes what the kernel took from this thread. Prints JSON.
+ * Stamps are due in batches of 100. A batch that is late is made up for at once, so the rate holds over the run;
+ * lateness is how far behind its due time a batch began, which includes what the kernel took from this thread. Prints
+ * JSON.
  */
 #include "tickscope.h"
+
+#include "../targets/harness/load.h"
 
 enum { BATCH = 100 };
 
@@ -46,25 +49,31 @@ int main(int argc, char **argv) {
     if (argc != 6) return fprintf(stderr, "paced: expected CPU SECONDS STAMPS_A_SECOND IDS SPACING\n"), 1;
     random_ids = !strcmp(argv[4], "random"), uneven = !strcmp(argv[5], "uneven");
     pin(atoi(argv[1]));
-    double rate = atof(argv[3]);
-    int64_t stamps = (int64_t)(atof(argv[2]) * rate), late_1ms = 0, latest = 0, longest_batch = 0;
+    struct load_plan plan = {.hertz = 1000000000, .burst = BATCH};
+    struct load_lateness lateness = {.late_ticks = 1000000};
+    struct load_due due;
     tickscope_channel *channel = tickscope_open("paced", TICKSCOPE_PLAIN, 0);
     if (channel->entry == 0) return 1;
-    int64_t start = now_ns();
-    for (int64_t first = 0; first < stamps; first += BATCH) {
-        int64_t due = start + (int64_t)((double)first / rate * 1e9), now = now_ns();
-        while (now < due) now = now_ns();
-        if (now - due > latest) latest = now - due;
-        late_1ms += now - due > 1000000;
+    int64_t stamps = 0, longest_batch = 0, start = plan.start = now_ns();
+    plan.until = start + (int64_t)(atof(argv[2]) * 1e9);
+    const char *expected = load_per_second(&plan.rate, atof(argv[3]));
+    if (expected || (expected = load_constant(&due, &plan)))
+        return fprintf(stderr, "paced: expected %s, found %s\n", expected, argv[3]), 1;
+    for (int64_t first = 0; due.next != LOAD_NEVER; first = stamps) {
+        int64_t now = now_ns();
+        while (now < due.next) now = now_ns();
+        load_record(&lateness, load_next(&due), now, BATCH);
+        stamps += BATCH;
         if (random_ids || uneven) stamp_varied_batch(channel, first);
         else stamp_batch(channel, first);
         int64_t took = now_ns() - now;
         if (took > longest_batch) longest_batch = took;
     }
     int64_t took = now_ns() - start;
-    printf("{\"stamps\": %lld, \"seconds\": %.3f, \"latest_ns\": %lld, \"batches_late_1ms\": %lld, \"longest_batch_ns\": %lld, "
-           "\"dropped\": %llu, \"stalls\": %llu}\n",
-           (long long)stamps, (double)took / 1e9, (long long)latest, (long long)late_1ms, (long long)longest_batch,
+    printf("{\"stamps\": %lld, \"seconds\": %.3f, \"latest_ns\": %llu, \"batches_late_1ms\": %llu, "
+           "\"longest_batch_ns\": %lld, \"dropped\": %llu, \"stalls\": %llu}\n",
+           (long long)stamps, (double)took / 1e9, (unsigned long long)lateness.worst_ticks,
+           (unsigned long long)(lateness.late / BATCH), (long long)longest_batch,
            (unsigned long long)channel->entry->dropped, (unsigned long long)channel->entry->stalls);
     return 0;
 }
