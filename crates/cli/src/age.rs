@@ -1,7 +1,5 @@
 //! `tickscope show --age A B`: how fresh what one point receives is of what another generates.
 
-use std::str::FromStr;
-
 use serde::Serialize;
 use tickscope_analysis::{Age, AgeQuery, FaultJson, Scan, age, analyse_counts};
 use tickscope_show::AgeTable;
@@ -31,7 +29,7 @@ pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
         return Err(Failure::input("--age: expected two points, found others. Write --age NODE.POINT NODE.POINT"));
     };
     let query = query(&options.query)?;
-    let limit_ns = options.limit.map(|limit| limit.0);
+    let limit_ns = options.limit;
     let asked = AgeQuery { from: from.clone(), to: to.clone(), key: options.key.map(Into::into), limit_ns };
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note);
@@ -52,33 +50,4 @@ pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
         Some(finding) => Err(Failure::finding(finding)),
         None => standing,
     })
-}
-
-/// An age that should not be exceeded, whole nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AgeLimit(pub u64);
-
-impl FromStr for AgeLimit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let units = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
-        let parse = |(unit, zeros): (&str, usize)| {
-            let number = text.strip_suffix(unit)?;
-            let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-            let is_number = !whole.is_empty() && !number.ends_with('.') && part.len() <= zeros;
-            let digits = format!("{whole}{part:0<zeros$}");
-            digits
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then(|| digits.parse().ok())
-                .flatten()
-                .filter(|_| is_number)
-        };
-        units.into_iter().find_map(parse).map(Self).ok_or_else(|| {
-            format!(
-                "expected an age in ns, us, ms or s with no part of a nanosecond, found '{text}'. Write --limit 5ms"
-            )
-        })
-    }
 }

@@ -12,13 +12,13 @@ use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
 use tickscope_experiment::Keep;
+use tickscope_experiment::LIMIT;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
 use tickscope_store::Codec;
-use tickscope_tick::{NodeName, Place, Source};
+use tickscope_tick::{DurationForm, NodeName, Place, Source, decimal};
 use tickscope_trace::Quantile;
 
-use crate::age::AgeLimit;
 use crate::failure::Failure;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
@@ -258,7 +258,8 @@ pub struct ShowOptions {
     pub age: Option<Vec<Place>>,
     /// With --age, how much of the time the age is above this, such as 5ms, 200us or 1s
     #[arg(long, value_name = "AGE", requires = "age", value_hint = ValueHint::Other)]
-    pub limit: Option<AgeLimit>,
+    #[arg(value_parser = |text: &str| LIMIT.read(text))]
+    pub limit: Option<u64>,
     /// With --age, what tells updates of one thing from those of another [default: the value of A's stamps if they have
     /// one, else all are of one]
     #[arg(long, requires = "age")]
@@ -566,18 +567,18 @@ pub enum FailOn {
     Unresolved,
 }
 
+/// Up to eleven days.
+const TOLERANCE: DurationForm = DurationForm::picoseconds(0..=1_000_000_000_000_000);
+
 fn tolerance(text: &str) -> Result<ChangeTolerance, String> {
-    let units = [("%", 10_000.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)];
-    let wrong = || format!("expected an amount such as 2%, 500ns, 2us or 1.5ms, found '{text}'. Correct it");
-    let (number, unit, scale) =
-        units.into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, unit, scale))).ok_or_else(wrong)?;
-    let number = number.trim().parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number)).ok_or_else(wrong)?;
-    let scaled = (number * scale).round();
-    match unit {
-        "%" if scaled > 1e6 => Err(wrong()),
-        "%" => Ok(ChangeTolerance::PerMillion(scaled as u32)),
-        _ => Ok(ChangeTolerance::Picoseconds(scaled as u64)),
-    }
+    let Some(percent) = text.strip_suffix('%') else {
+        let wrong = |why| format!("{why}, or a share such as 2%");
+        return TOLERANCE.read(text).map(ChangeTolerance::Picoseconds).map_err(wrong);
+    };
+    let share = decimal(percent.trim_end(), 4).and_then(|share| u32::try_from(share).ok());
+    share.filter(|share| *share <= 1_000_000).map(ChangeTolerance::PerMillion).ok_or_else(|| {
+        format!("expected a share from 0% to 100% with at most four decimals, found '{text}'. Write 2% for example")
+    })
 }
 
 #[derive(Debug, Args)]

@@ -9,11 +9,15 @@ use std::path::Path;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tickscope_store::LimitRule;
+use tickscope_tick::DurationForm;
 use tickscope_trace::Layout;
 use toml::Spanned;
 
 use crate::Error;
 use crate::run_file::read_text;
+
+/// To a day; a limit of no time is none.
+pub const LIMIT: DurationForm = DurationForm::nanoseconds(1..=86_400_000_000_000);
 
 /// The tables of a file, each with where it stands.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -129,34 +133,13 @@ impl LimitPlan {
     }
 }
 
-/// Units, and how many decimals of each are whole nanoseconds.
-const UNITS: [(&str, usize); 5] = [("ns", 0), ("us", 3), ("\u{b5}s", 3), ("ms", 6), ("s", 9)];
-/// To a day; a limit of no time is none.
-const NS: std::ops::RangeInclusive<u64> = 1..=86_400_000_000_000;
-
 /// A duration in nanoseconds.
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let (text, found) = match toml::Value::deserialize(from)? {
-        toml::Value::String(text) => (text.clone(), format!("'{text}'")),
-        other => (String::new(), other.to_string()),
+    let read = match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => LIMIT.read(&text),
+        other => Err(LIMIT.wrong(other)),
     };
-    nanoseconds(&text).map(Some).ok_or_else(|| {
-        D::Error::custom(format!(
-            "expected a duration from 1ns to 86400s with its unit (ns, us, ms, s) in whole nanoseconds, found {found}. \
-             Write \"250us\" for example"
-        ))
-    })
-}
-
-fn nanoseconds(text: &str) -> Option<u64> {
-    let (number, decimals) =
-        UNITS.iter().find_map(|(unit, decimals)| Some((text.strip_suffix(unit)?.trim_end(), *decimals)))?;
-    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let part = Some(part).filter(|part| digits(part))?.trim_end_matches('0');
-    let fits = digits(whole) && part.len() <= decimals;
-    let ns = fits.then(|| format!("{whole}{part:0<decimals$}").parse().ok()).flatten();
-    ns.filter(|ns| NS.contains(ns))
+    read.map(Some).map_err(D::Error::custom)
 }
 
 fn all() -> u32 {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod domain;
+mod duration;
 mod injection;
 mod interval;
 mod name;
@@ -27,6 +28,7 @@ mod tick;
 mod unit;
 
 pub use domain::{BootId, Clock, Domain, DomainError, Frequency};
+pub use duration::{DurationForm, decimal};
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};
 pub use name::{Label, NAME_BYTES, NameError, NodeName, Place, PointName, RunName, own_points};
