@@ -52,7 +52,10 @@ pub fn compare(options: &CompareOptions) -> Result<(), Failure> {
         output::print(comparison_text(&compared, &view).as_bytes())?;
     }
     standing.map_or(Ok(()), Err)?;
-    options.fail_on.iter().try_for_each(|what| expect_none(*what, &compared))
+    // 4 before 5, in whatever order they were named.
+    let (open, sure): (Vec<FailOn>, Vec<FailOn>) =
+        options.fail_on.iter().partition(|what| matches!(what, FailOn::Unresolved));
+    sure.into_iter().chain(open).try_for_each(|what| expect_none(what, &compared))
 }
 
 fn runs(side: &[ReadyRun]) -> Vec<&Run> {
@@ -123,7 +126,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Refuses what is to end the command with exit code 4.
+/// Refuses what is to end the command with exit code 4 or 5.
 fn expect_none(what: FailOn, compared: &RunComparison) -> Result<(), Failure> {
     let is = |change: &QuantileChange| match (what, change.verdict) {
         (FailOn::Slower, ChangeVerdict::Changed) => change.shift.is_some_and(|shift| shift.ticks > 0),
@@ -137,5 +140,10 @@ fn expect_none(what: FailOn, compared: &RunComparison) -> Result<(), Failure> {
         FailOn::Changed => "changed",
         FailOn::Unresolved => "not resolved",
     };
-    if names.is_empty() { Ok(()) } else { Err(Failure::violated(format!("{word}: {}", names.join(", ")))) }
+    let told = || format!("{word}: {}", names.join(", "));
+    match what {
+        _ if names.is_empty() => Ok(()),
+        FailOn::Unresolved => Err(Failure::unresolved(told())),
+        FailOn::Slower | FailOn::Changed => Err(Failure::violated(told())),
+    }
 }

@@ -75,10 +75,10 @@ The input is wrong: an option, the run file, a name. Nothing was measured.
 A finding: the evidence contradicts itself or an assumption, or this host cannot give sound bounds.
 .TP
 4
-A limit of the run file, or of --limits, is violated; or compare found what its --fail-on names.
+A limit of the run file, or of --limits, is violated; or compare found slower or changed what its --fail-on names.
 .TP
 5
-A limit is not resolved: the bounds leave open whether it holds.
+A limit, or what --fail-on unresolved of compare looks at, is not resolved: the bounds leave it open.
 .SH ENVIRONMENT
 Programs that stamp read TICKSCOPE_DIR (the stamp directory, on tmpfs; unset: every point is off), TICKSCOPE_NODE,
 TICKSCOPE_POLICY, TICKSCOPE_POOL_BYTES, TICKSCOPE_BLOCK_BYTES and TICKSCOPE_WHEN_FULL (drop, or wait);

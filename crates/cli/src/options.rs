@@ -25,8 +25,8 @@ use crate::failure::Failure;
 ///
 /// Start with `tickscope doctor`, then `tickscope run -- COMMAND`, or `tickscope init` and `tickscope run FILE.toml`.
 ///
-/// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption; 4
-/// what compare --fail-on names.
+/// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption; 4 a
+/// limit is violated, or what compare --fail-on names was found; 5 a limit, or what --fail-on names, is not resolved.
 #[derive(Debug, Parser)]
 #[command(name = "tickscope", version)]
 pub struct Options {
@@ -542,7 +542,7 @@ pub struct CompareOptions {
     /// A change within this is none: such as 2%, of the figure before, or 500ns, 2us, 1.5ms
     #[arg(long, value_name = "AMOUNT", value_parser = tolerance, value_hint = ValueHint::Other)]
     pub tolerance: Option<ChangeTolerance>,
-    /// End with exit code 4 if a figure is that
+    /// End with exit code 4 if a figure is slower or changed, with 5 if it is unresolved
     #[arg(long, value_name = "VERDICT", value_delimiter = ',')]
     pub fail_on: Vec<FailOn>,
     /// Unit of durations [default: the one that fits]
@@ -556,7 +556,7 @@ pub struct CompareOptions {
     pub json: bool,
 }
 
-/// A verdict that is to end `compare` with exit code 4.
+/// A verdict that is to end `compare` with exit code 4, or 5 where it is none.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum FailOn {
     /// It takes longer, for sure
