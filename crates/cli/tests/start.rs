@@ -67,7 +67,10 @@ fn e2e_a_start_that_fails_halfway_leaves_nothing() {
     fs::write(&broken, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
     let ended = site.run(&Experiment { client: "./broken".into(), ..Experiment::new(1.0, 100) });
-    left_nothing(&site, &ended, 1, &["command of client: cannot start './broken'"]);
+    let folder = site.path("").components().as_path().display().to_string();
+    let started =
+        format!("command of client: cannot start './broken' in {folder}: No such file or directory (os error 2)");
+    left_nothing(&site, &ended, 1, &[&started, "Is it built, and the path right from there?"]);
 
     let experiment = Experiment::new(1.0, 100);
     let [_, address] = experiment.addresses.as_ref().unwrap();
@@ -202,6 +205,8 @@ fn e2e_a_run_file_to_start_from_is_written_once_and_checked_without_a_run() {
     init(&["--", "true"]).said(2, &["expected no file", "--force"]);
     let check = || Ended::of(tickscope(&["run", "--check", "--out"]).arg(&out).arg(&file));
     check().said(2, &["node 'server': cannot start './server'"]);
+    assert_eq!(init(&["--force", "--", ""]).code, Some(0));
+    check().said(2, &["node 'node': expected a program as the first word of command, found ''. Give its name"]);
     assert_eq!(init(&["--force", "--", "sh", "-c", "echo \"two words\""]).code, Some(0));
     let checked = check();
     assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""));

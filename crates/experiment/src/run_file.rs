@@ -267,6 +267,11 @@ fn check_what_stamps(node: &NodePlan) -> Result<(), String> {
              TICKSCOPE_DIR of its programs as it is there"
         ));
     }
+    if command.first().is_some_and(String::is_empty) {
+        return Err(format!(
+            "node '{name}': expected a program as the first word of command, found ''. Give its name or its path"
+        ));
+    }
     let of_a_command = if *ends_run { "ends_run" } else { "ready" };
     match (command.is_empty(), stamps.is_some()) {
         (true, false) => Err(format!(
@@ -473,6 +478,7 @@ mod tests {
             ("name = \"server\"", "name = \"host\"", "expected a node's name, found 'host'"),
             ("name = \"server\"", "name = \"run\"", "expected a node's name, found 'run'"),
             ("[layout]", "[layuot]", "layuot"),
+            ("command = [", "command = [\"\", ", "as the first word of command, found ''"),
         ] {
             assert!(DEMO.contains(right), "{right}");
             let error = Plan::parse(&DEMO.replacen(right, wrong, 1)).unwrap_err();
