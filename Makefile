@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python build try demo demo-hosts test test-all lint bench mutants clean
+.PHONY: help machine setup python build java try demo demo-hosts test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,11 @@ build: machine $(TARGETS) ## the tickscope command and the demos' targets
 $(TARGETS): build/%: $$(wildcard targets/$$*/* targets/harness/*) $(wildcard crates/stamp/include/*.h)
 	@mkdir -p build
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/$*/$*.c
+
+java: build/tickscope.jar ## the library for Java, build/tickscope.jar
+
+build/tickscope.jar: java/build.sh java/native/counter.c crates/stamp/include/tickscope.h $(wildcard java/src/tickscope/*)
+	@java/build.sh
 
 try: build ## the demo for five seconds; no rights needed
 	target/release/tickscope run experiments/demo.toml --seconds 5

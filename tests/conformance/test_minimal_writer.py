@@ -1,4 +1,4 @@
-"""What a writer from docs/minimal-writer.md stamped is stored exactly, however it ended."""
+"""What a writer from docs/minimal-writer.md stamped is stored exactly, however it ended: minimal.py, and java/."""
 
 import json
 import mmap
@@ -11,10 +11,12 @@ import time
 
 import pyarrow.parquet as parquet
 import pytest
+from java import java
 from test_stamps import HERE, PROGRAMS, built, expect, stamps
 
 LEVEL = [program for program in PROGRAMS if program.get("level") == "minimal"]
 SLOTS, BLOCKS = (4096 - 192) // 16, 4  # of minimal.py
+SMALL = {"TICKSCOPE_BLOCK_BYTES": "4096", "TICKSCOPE_POOL_BYTES": str(BLOCKS * 4096)}  # the same for others
 FIRST_ENTRY = 4096
 
 
@@ -24,14 +26,20 @@ def command():
     return pathlib.Path(named) if named else built("-p", "tickscope-cli") / "tickscope"
 
 
+@pytest.fixture(params=["Python", "Java"])
+def words(request):
+    """A command that takes steps."""
+    return [sys.executable, HERE / "minimal.py"] if request.param == "Python" else java("Steps")
+
+
 class Writer:
     """A running writer, and the collector of what it writes."""
 
-    def __init__(self, command, folder, variables=None):
+    def __init__(self, command, folder, words, variables=None):
         self.command, self.directory, self.run = command, folder / "stamps", folder / "run"
         self.directory.mkdir()
-        environment = os.environ | {"TICKSCOPE_DIR": str(self.directory), "TICKSCOPE_NODE": "here"} | (variables or {})
-        words = [sys.executable, HERE / "minimal.py"]
+        own = {"TICKSCOPE_DIR": str(self.directory), "TICKSCOPE_NODE": "here"}
+        environment = os.environ | SMALL | own | (variables or {})
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(words, env=environment, **pipes)
 
@@ -72,9 +80,9 @@ class Writer:
 
 
 @pytest.fixture
-def writer(command, tmp_path):
+def writer(command, tmp_path, words):
     """A writer with a channel `sent`; killed with the test."""
-    writer = Writer(command, tmp_path)
+    writer = Writer(command, tmp_path, words)
     writer.take("open 0 sent before slim")
     yield writer
     writer.process.kill()
@@ -90,8 +98,8 @@ def records(first, end):
 
 
 @pytest.mark.parametrize("program", LEVEL, ids=lambda program: program["name"])
-def test_the_steps_of_the_level_minimal_leave_the_same_run(program, command, tmp_path):
-    writer = Writer(command, tmp_path)
+def test_the_steps_of_the_level_minimal_leave_the_same_run(program, command, tmp_path, words):
+    writer = Writer(command, tmp_path, words)
     writer.process.communicate("\n".join(program["steps"]) + "\n", timeout=60)
     assert writer.process.returncode == (-signal.SIGKILL if "kill" in program["steps"] else 0)
     writer.collect()
@@ -115,9 +123,12 @@ def test_whole_blocks_and_a_partly_filled_one_are_stored_however_the_writer_ende
     assert writer.pool() is None
 
 
-@pytest.mark.parametrize("variables", [{}, {"MINIMAL_PID": "0"}], ids=["", "its process is not seen from here"])
-def test_a_living_writer_is_collected_as_far_as_it_committed_and_keeps_its_pool(variables, command, tmp_path):
-    writer = Writer(command, tmp_path, variables)
+UNSEEN = [({}, "Python"), ({"MINIMAL_PID": "0"}, "Python"), ({}, "Java")]
+
+
+@pytest.mark.parametrize(("variables", "words"), UNSEEN, indirect=["words"])
+def test_a_living_writer_is_collected_as_far_as_it_committed_and_keeps_its_pool(variables, command, tmp_path, words):
+    writer = Writer(command, tmp_path, words, variables)
     writer.take("open 0 sent before slim", *record(0, SLOTS + 10))
     assert (len(writer.collect()["held"]), writer.stored("sent")) == (1, records(0, SLOTS + 10))
     writer.take(*record(SLOTS + 10, SLOTS + 30))
@@ -182,6 +193,7 @@ def test_a_writer_killed_while_it_stamps_leaves_all_it_said_and_nothing_torn(kil
     assert found == records(0, len(found))
 
 
+@pytest.mark.parametrize("words", ["Python"], indirect=True)  # the step `reserve` is its own
 def test_a_stamp_that_a_kill_cut_off_between_id_and_tick_is_none(writer):
     writer.take(*record(0, 5), "reserve 0 5")
     writer.kill()
@@ -200,8 +212,8 @@ def test_a_policy_that_it_does_not_know_refuses_stamps_and_null_leaves_them_out(
     assert [(row["stored"], row["refused"]) for row in writer.channels()] == [(3, 1)]
 
 
-def test_ticks_of_another_clock_are_stored_under_it(command, tmp_path):
-    writer = Writer(command, tmp_path, {"MINIMAL_CLOCK": "4"})
+def test_ticks_of_another_clock_are_stored_under_it(command, tmp_path, words):
+    writer = Writer(command, tmp_path, words, {"MINIMAL_CLOCK": "4", "TICKSCOPE_COUNTER": "monotonic"})
     writer.take("open 0 sent before slim", *record(0, 3))
     writer.end()
     writer.collect()

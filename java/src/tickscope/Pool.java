@@ -1,0 +1,259 @@
+package tickscope;
+
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.lang.ref.WeakReference;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * The shared memory of this process (of this copy of the library in it): rules 1 to 4 of docs/minimal-writer.md.
+ *
+ * <p>It lives as long as the process holds a record lock on byte 0. The kernel drops a lock of that kind when the
+ * process closes any descriptor of the file, so the file is opened once and never closed; a child does not inherit it.
+ * Anything wrong is told once on stderr, and points are off: the program goes on.
+ */
+final class Pool {
+    /** What this process stamps into; null: points are off. */
+    static final Pool HERE = hereOrOff();
+
+    final Memory memory;
+    final long instance;
+    final int blockBytes;
+    private final Settings settings;
+    private final int entryCount, firstBlock, end;
+    private final List<Owned> owned = new ArrayList<>();
+    @SuppressWarnings({"unused", "FieldCanBeLocal"}) // its descriptor is the lock
+    private final FileChannel file;
+    private volatile int hint;
+    private boolean isRefusalTold, isTableTold;
+
+    /** A channel and its thread, which it outlives: whoever opens the next one closes it. */
+    private static final class Owned {
+        final WeakReference<Thread> thread;
+        final Channel channel;
+
+        Owned(Thread thread, Channel channel) {
+            this.thread = new WeakReference<>(thread);
+            this.channel = channel;
+        }
+
+        boolean hasEnded() {
+            Thread alive = thread.get();
+            return alive == null || !alive.isAlive();
+        }
+    }
+
+    private static Pool hereOrOff() {
+        try {
+            Settings settings = Settings.of(System.getenv());
+            if (settings == null) {
+                return null;
+            }
+            Counter.choose();
+            return new Pool(settings);
+        } catch (IOException | RuntimeException | LinkageError e) {
+            String why = e instanceof IllegalArgumentException ? e.getMessage() : "cannot make the pool: " + e;
+            say(why + "; points are off");
+            return null;
+        }
+    }
+
+    private Pool(Settings settings) throws IOException {
+        this.settings = settings;
+        instance = new SecureRandom().nextLong();
+        blockBytes = settings.blockBytes;
+        entryCount = (Math.max(256, settings.blockCount) + 15) / 16 * 16;
+        firstBlock = Layout.HEADER_BYTES + entryCount * Layout.ENTRY_BYTES;
+        end = firstBlock + settings.blockCount * blockBytes;
+        hint = firstBlock;
+        Path place = ownPlace(settings.directory);
+        String name = "pool-" + HexFormat.of().toHexDigits(instance) + ".ticks";
+        Path hidden = place.resolve("." + name);
+        file = FileChannel.open(hidden, Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.READ,
+            StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS), rights("rw-------"));
+        try {
+            takeSpace();
+            memory = new Memory(file.map(FileChannel.MapMode.READ_WRITE, 0, end));
+            describe();
+            if (file.tryLock(0, 1, false) == null) {
+                throw new IOException("somebody else has locked " + hidden);
+            }
+            Files.move(hidden, place.resolve(name), StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException | RuntimeException | Error e) {
+            file.close();
+            Files.deleteIfExists(hidden);
+            throw e;
+        }
+        Runtime.getRuntime().addShutdownHook(new Thread(this::endWell, "tickscope-end"));
+    }
+
+    /** The directory of this user's pools, made unless it is there; one that is another user's is refused. */
+    private static Path ownPlace(String directory) throws IOException {
+        int user = effectiveUser();
+        Path place = Path.of(directory, "uid-" + user);
+        try {
+            Files.createDirectory(place, rights("rwx------"));
+        } catch (FileAlreadyExistsException e) {
+            boolean isReal = Files.isDirectory(place, LinkOption.NOFOLLOW_LINKS);
+            if (!isReal || !Files.getAttribute(place, "unix:uid", LinkOption.NOFOLLOW_LINKS).equals(user)) {
+                throw new IOException("expected " + place + " as a directory of user " + user);
+            }
+        }
+        return place;
+    }
+
+    private static java.nio.file.attribute.FileAttribute<?> rights(String rights) {
+        return PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(rights));
+    }
+
+    private static int effectiveUser() throws IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+            if (line.startsWith("Uid:")) {
+                return Integer.parseInt(line.split("\\s+")[2]);
+            }
+        }
+        throw new IOException("expected Uid in /proc/self/status, found none");
+    }
+
+    /** Writes zeros over the whole length: a file without its space ends the program when the tmpfs is full. */
+    private void takeSpace() throws IOException {
+        ByteBuffer zeros = ByteBuffer.allocateDirect(1 << 16);
+        for (long at = 0; at < end; at += zeros.position()) {
+            zeros.clear().limit((int) Math.min(zeros.capacity(), end - at));
+            while (zeros.hasRemaining()) {
+                file.write(zeros, at + zeros.position());
+            }
+        }
+    }
+
+    private void describe() throws IOException {
+        memory.put(Layout.POOL_VERSION, Layout.VERSION);
+        memory.put(Layout.ENTRY_OFFSET, Layout.HEADER_BYTES);
+        memory.put(Layout.ENTRY_BYTES_AT, Layout.ENTRY_BYTES);
+        memory.put(Layout.ENTRY_COUNT, entryCount);
+        memory.put(Layout.BLOCK_OFFSET, (long) firstBlock);
+        memory.put(Layout.BLOCK_BYTES, blockBytes);
+        memory.put(Layout.BLOCK_COUNT, settings.blockCount);
+        memory.put(Layout.INSTANCE, instance);
+        String boot = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).strip().replace("-", "");
+        memory.put(Layout.BOOT_ID, HexFormat.of().parseHex(boot));
+        memory.put(Layout.PID, (int) ProcessHandle.current().pid());
+        memory.put(Layout.COUNTER, Counter.machines());
+        memory.putName(Layout.NODE, settings.node);
+        memory.putName(Layout.COMMAND, Files.readString(Path.of("/proc/self/comm")).strip());
+        memory.put(Layout.KEY, settings.key);
+        memory.release(0, Layout.POOL_MAGIC);
+    }
+
+    private void endWell() {
+        memory.release(Layout.POOL_STATE, Layout.POOL_CLOSED);
+    }
+
+    /** Opens a channel for a thread, or for whoever claims it (null); null: there is no entry for it. */
+    synchronized Channel open(String point, Ordering ordering, Thread thread) {
+        closeEnded();
+        int entry = freeEntry();
+        if (entry == 0) {
+            return null;
+        }
+        int policy = settings.policyOf(point);
+        if (policy > Layout.BUFFERED && !isRefusalTold) {
+            isRefusalTold = true;
+            say("expected the policy of " + point + " as null or buffered, which programs in Java have; found "
+                + Settings.nameOf(policy) + ". Its stamps are refused and counted");
+        }
+        int serial = memory.get(Layout.CHANNELS);
+        memory.release(Layout.CHANNELS, serial + 1);
+        int number = thread == null ? 0 : ownThread();
+        Channel channel = new Channel(this, entry, serial, number, policy, point, ordering);
+        if (thread != null) {
+            owned.add(new Owned(thread, channel));
+        }
+        return channel;
+    }
+
+    synchronized void close(Channel channel) {
+        if (owned.removeIf(of -> of.channel == channel)) {
+            channel.close();
+        }
+    }
+
+    private void closeEnded() {
+        owned.removeIf(of -> {
+            boolean hasEnded = of.hasEnded();
+            if (hasEnded) {
+                of.channel.close();
+            }
+            return hasEnded;
+        });
+    }
+
+    private int freeEntry() {
+        for (int at = Layout.HEADER_BYTES; at < firstBlock; at += Layout.ENTRY_BYTES) {
+            if (memory.exchange(at + Layout.ENTRY_STATE, Layout.ENTRY_FREE, Layout.ENTRY_OPENING)) {
+                return at;
+            }
+        }
+        if (!isTableTold) {
+            isTableTold = true;
+            say("all " + entryCount + " channels of the pool are in use; stamps of further threads and points are"
+                + " counted, not stored. Raise TICKSCOPE_POOL_BYTES");
+        }
+        return 0;
+    }
+
+    /** The number that the kernel has for the thread that calls. */
+    private static int ownThread() {
+        try {
+            return Integer.parseInt(Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString());
+        } catch (IOException | RuntimeException e) {
+            return 0; // not said
+        }
+    }
+
+    /** A block that is the caller's from here on; 0: none is free. */
+    int freeBlock() {
+        int from = hint;
+        int at = from;
+        do {
+            int next = at + blockBytes < end ? at + blockBytes : firstBlock;
+            int state = at + Layout.BLOCK_STATE;
+            if (memory.look(state) == Layout.FREE && memory.exchange(state, Layout.FREE, Layout.LEASED)) {
+                hint = next;
+                return at;
+            }
+            at = next;
+        } while (at != from);
+        return 0;
+    }
+
+    /** Counts a stamp that has no channel, or a channel that has no valid name. */
+    void count(int at) {
+        memory.count(at);
+    }
+
+    /** Writes a line to the process's stderr, whatever the program made of {@code System.err}. */
+    static void say(String line) {
+        byte[] bytes = ("tickscope: " + line + "\n").getBytes(StandardCharsets.UTF_8);
+        try {
+            new FileOutputStream(FileDescriptor.err).write(bytes);
+        } catch (IOException e) {
+            return; // it has no stderr
+        }
+    }
+}

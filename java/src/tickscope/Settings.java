@@ -1,0 +1,111 @@
+package tickscope;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+
+/** What the environment asks of this process; a wrong value is an {@link IllegalArgumentException} that names it. */
+final class Settings {
+    private static final Pattern NODE = Pattern.compile("[A-Za-z0-9_-]{1,47}");
+    private static final Pattern POINT = Pattern.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,46}");
+    private static final Pattern SHARE = Pattern.compile("[0-9]+ +of +[0-9]+");
+    /** Policies by number; those of {@code x of y} begin with a digit. */
+    private static final List<String> POLICIES = List.of(
+        "null", "buffered", "all", "every", "x of y", "count", "first-last", "return-trip", "keep", "own");
+    /** Memory is addressed by numbers of 31 bits here; what is left of them is for entries. */
+    private static final long POOL_MOST = 1L << 30;
+
+    final String directory, node;
+    final byte[] key;
+    final int blockBytes, blockCount;
+    private final Map<Pattern, Integer> policies;
+
+    private Settings(Map<String, String> environment) {
+        directory = environment.get("TICKSCOPE_DIR");
+        node = text(environment, "TICKSCOPE_NODE", "node");
+        expect(NODE.matcher(node).matches(), "TICKSCOPE_NODE as 1 to 47 of A-Z a-z 0-9 _ -", node);
+        key = key(text(environment, "TICKSCOPE_KEY", ""));
+        blockBytes = (int) number(environment, "TICKSCOPE_BLOCK_BYTES", 16384, 4096, 65536);
+        expect(Integer.bitCount(blockBytes) == 1, "TICKSCOPE_BLOCK_BYTES as a power of two", "" + blockBytes);
+        long bytes = number(environment, "TICKSCOPE_POOL_BYTES", 16 << 20, 4096, POOL_MOST);
+        blockCount = (int) Math.max(4, bytes / blockBytes);
+        policies = policies(text(environment, "TICKSCOPE_POLICY", ""));
+        String full = text(environment, "TICKSCOPE_WHEN_FULL", "drop");
+        expect(full.equals("drop"), "TICKSCOPE_WHEN_FULL as drop, the one that programs in Java have", full);
+        for (String injected : List.of("TICKSCOPE_INJECT", "TICKSCOPE_INJECT_REALTIME")) {
+            String map = text(environment, injected, "");
+            expect(map.isEmpty(), "no " + injected + ", for programs in Java read the counter as it is", map);
+        }
+    }
+
+    /** The settings; null: nothing is to be measured. */
+    static Settings of(Map<String, String> environment) {
+        return text(environment, "TICKSCOPE_DIR", "").isEmpty() ? null : new Settings(environment);
+    }
+
+    static boolean isPoint(String name) {
+        return POINT.matcher(name).matches();
+    }
+
+    /** Number of a point's policy: that of the first glob which matches. */
+    int policyOf(String point) {
+        for (Map.Entry<Pattern, Integer> rule : policies.entrySet()) {
+            if (rule.getKey().matcher(point).matches()) {
+                return rule.getValue();
+            }
+        }
+        return Layout.BUFFERED;
+    }
+
+    static String nameOf(int policy) {
+        return POLICIES.get(policy);
+    }
+
+    private static Map<Pattern, Integer> policies(String text) {
+        Map<Pattern, Integer> rules = new LinkedHashMap<>();
+        for (String rule : text.split(",")) {
+            if (rule.isBlank()) {
+                continue;
+            }
+            String[] parts = rule.split("=", 2);
+            expect(parts.length == 2, "TICKSCOPE_POLICY as glob=policy,...", rule);
+            String policy = parts[1].strip();
+            int number = SHARE.matcher(policy).matches() ? 4 : POLICIES.indexOf(policy.split(" ")[0]);
+            expect(number >= 0, "TICKSCOPE_POLICY to name a policy", policy);
+            rules.putIfAbsent(glob(parts[0].strip()), number);
+        }
+        return rules;
+    }
+
+    private static Pattern glob(String text) {
+        StringBuilder pattern = new StringBuilder();
+        for (char letter : text.toCharArray()) {
+            pattern.append(letter == '*' ? ".*" : letter == '?' ? "." : Pattern.quote("" + letter));
+        }
+        return Pattern.compile(pattern.toString());
+    }
+
+    private static byte[] key(String text) {
+        expect(text.isEmpty() || text.matches("[0-9a-fA-F]{32}"), "TICKSCOPE_KEY as 32 hexadecimal digits", text);
+        return java.util.HexFormat.of().parseHex(text);
+    }
+
+    private static long number(Map<String, String> environment, String name, long otherwise, long least, long most) {
+        String text = text(environment, name, "" + otherwise);
+        boolean isNumber = text.matches("[0-9]{1,18}") && Long.parseLong(text) >= least && Long.parseLong(text) <= most;
+        expect(isNumber, name + " as a whole number from " + least + " to " + most, text);
+        return Long.parseLong(text);
+    }
+
+    private static String text(Map<String, String> environment, String name, String otherwise) {
+        String text = environment.getOrDefault(name, "");
+        return text.isEmpty() ? otherwise : text;
+    }
+
+    private static void expect(boolean isSo, String expected, String found) {
+        if (!isSo) {
+            throw new IllegalArgumentException("expected " + expected + "; found '" + found + "'");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import com.sun.management.ThreadMXBean;
+import java.lang.management.ManagementFactory;
+import java.lang.reflect.Method;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.ByteOrder;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import tickscope.Ordering;
+import tickscope.Point;
+import tickscope.Tickscope;
+
+/** Programs of test_java.py, by their first word; each prints what the test asks for, as words of a line. */
+public final class Programs {
+    private static final int MANY = 100_000;
+    private static final Point PASSED = Point.of("passed", Ordering.PLAIN);
+
+    public static void main(String[] words) throws Exception {
+        int count = words.length > 1 && words[1].matches("[0-9]+") ? Integer.parseInt(words[1]) : 0;
+        switch (words[0]) {
+            case "one": one(); break;
+            case "threads": threads(count); break;
+            case "virtual": virtual(count); break;
+            case "for-ever": forEver(count, Path.of(words[2])); break;
+            case "bytes": bytes(); break;
+            case "loaders": loaders(words); break;
+            case "parent": parent(); break;
+            default: System.exit(64);
+        }
+    }
+
+    private static void one() {
+        PASSED.stamp(1);
+        System.out.println(Tickscope.isOn() + " " + Tickscope.counter());
+    }
+
+    /** Threads that each end after a stamp. */
+    private static void threads(int count) throws InterruptedException {
+        for (int i = 0; i < count; i++) {
+            long id = i;
+            Thread thread = new Thread(() -> PASSED.stamp(id));
+            thread.start();
+            thread.join();
+        }
+        PASSED.stamp(count);
+    }
+
+    /** As many virtual threads, three stamps each; Java 17 can name neither them nor what starts them. */
+    private static void virtual(int count) throws Exception {
+        Method start = Executors.class.getMethod("newVirtualThreadPerTaskExecutor");
+        ExecutorService threads = (ExecutorService) start.invoke(null);
+        for (int i = 0; i < count; i++) {
+            long id = 3L * i;
+            threads.execute(() -> {
+                PASSED.stamp(id);
+                Thread.yield();
+                PASSED.stamp(id + 1);
+                PASSED.record(id + 2, Tickscope.now(Ordering.PLAIN));
+            });
+        }
+        threads.shutdown();
+        System.out.println(threads.awaitTermination(10, TimeUnit.MINUTES));
+    }
+
+    /** Threads that stamp their own ids until they are killed, and say in a file how many calls of each returned. */
+    private static void forEver(int count, Path progress) throws Exception {
+        FileChannel file = FileChannel.open(progress, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        MappedByteBuffer returned = file.map(FileChannel.MapMode.READ_WRITE, 0, 8L * count);
+        returned.order(ByteOrder.LITTLE_ENDIAN);
+        for (int i = 0; i < count; i++) {
+            int own = i;
+            new Thread(() -> {
+                Point point = Point.of("point-" + own, Ordering.BEFORE);
+                for (long id = 0;; id++) {
+                    point.stamp(id);
+                    returned.putLong(8 * own, id + 1);
+                }
+            }).start();
+        }
+        System.out.println("stamps");
+    }
+
+    /** Bytes that a round of stamps allocates, once one allocates nothing or after many rounds. */
+    private static void bytes() {
+        ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+        long own = Thread.currentThread().getId(), allocated = -1;
+        for (int round = 0; round < 50 && allocated != 0; round++) {
+            long before = threads.getThreadAllocatedBytes(own);
+            for (int id = 0; id < MANY; id++) {
+                PASSED.stamp(id);
+            }
+            allocated = threads.getThreadAllocatedBytes(own) - before;
+        }
+        System.out.println(allocated);
+    }
+
+    /** The library again from each jar that is named, by class loaders of their own, beside this program's. */
+    private static void loaders(String[] jars) throws Exception {
+        PASSED.stamp(0);
+        for (int i = 1; i < jars.length; i++) {
+            URL[] jar = {Path.of(jars[i]).toUri().toURL()};
+            ClassLoader loader = new URLClassLoader(jar, ClassLoader.getPlatformClassLoader());
+            Class<?> ordering = loader.loadClass("tickscope.Ordering"), point = loader.loadClass("tickscope.Point");
+            Object plain = ordering.getField("PLAIN").get(null);
+            Object passed = point.getMethod("of", String.class, ordering).invoke(null, "passed", plain);
+            point.getMethod("stamp", long.class).invoke(passed, (long) i);
+        }
+    }
+
+    /** A program with a child that outlives it. */
+    private static void parent() throws Exception {
+        PASSED.stamp(1);
+        Process child = new ProcessBuilder("sleep", "600").start();
+        PASSED.stamp(2);
+        System.out.println(child.pid());
+        Thread.sleep(Long.MAX_VALUE);
+    }
+}

@@ -1,0 +1,330 @@
+"""The library in java/: its counter, threads and ends, and where it cannot stamp. See test_minimal_writer.py too."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import zipfile
+
+import pyarrow.parquet as parquet
+import pytest
+from java import HOMES, JAR, TREE, java
+from test_minimal_writer import command, wait_for  # noqa: F401
+from test_stamps import channels, stamps
+
+TABLE = TREE / "experiments/java.toml"
+KILLS = 200 if os.environ.get("TICKSCOPE_TESTS") == "all" else 3
+NEWER = [home for home in HOMES if home]
+EVERY_JAVA = pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name if home else "default")
+
+
+class Program:
+    """A program in Java, and the run of what it stamps."""
+
+    def __init__(self, collector, folder):
+        self.collector, self.stamps, self.run = collector, folder / "stamps", folder / "run"
+        self.stamps.mkdir()
+
+    def start(self, words, **variables):
+        environment = os.environ | {"TICKSCOPE_DIR": str(self.stamps), "TICKSCOPE_NODE": "here"} | variables
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(words, env=environment, **pipes)
+
+    def end(self, words, **variables):
+        """What it printed, and what the library said."""
+        process = self.start(words, **variables)
+        printed, said = process.communicate(timeout=600)
+        assert process.returncode == 0, said
+        return printed, [line for line in said.splitlines() if line.startswith("tickscope: ")]
+
+    def collect(self):
+        words = [self.collector, "collect", self.stamps, "--run", self.run, "--node", "here", "--json"]
+        return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+    def ids(self, point="passed"):
+        return sorted(id for _, id, *_ in stamps(self.run, point))
+
+
+def rows_of_channels(run, node="here"):
+    return parquet.read_table(run / f"channels/node={node}.parquet", partitioning=None).to_pylist()
+
+
+def clocks(rows):
+    """What channels say that their ticks are of."""
+    return {row["domain"].split("/")[1] for row in rows}
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind(("127.0.0.1", 0))
+        return unused.getsockname()[1]
+
+
+@pytest.fixture
+def program(command, tmp_path):  # noqa: F811
+    return Program(command, tmp_path)
+
+
+def without_native(folder):
+    """The jar without its library, as on a machine that it was not built for."""
+    jar = folder / "without.jar"
+    java("Programs")  # builds
+    with zipfile.ZipFile(JAR) as whole, zipfile.ZipFile(jar, "w") as without:
+        for name in (name for name in whole.namelist() if not name.endswith(".so")):
+            without.writestr(name, whole.read(name))
+    return str(jar)
+
+
+# ---- one table -------------------------------------------------------------------------------------------------------
+
+
+def table(collector, folder, home, counter):
+    """Of a run of experiments/java.toml over loopback, one second long."""
+    words = java("Programs")
+    echo = folder / "udp-echo"
+    source, include = TREE / "targets/udp-echo/udp-echo.c", TREE / "crates/stamp/include"
+    subprocess.run(["cc", "-std=gnu11", "-O2", "-pthread", "-I", include, "-o", echo, source], check=True)
+    replaced = {
+        "../build/udp-echo": str(echo),
+        "../build/tickscope.jar": str(JAR),
+        "../targets/java-echo": str(TREE / "targets/java-echo"),
+        '"java", ': f'"{home / "bin/java" if home else words[0]}", "-Dtickscope.counter={counter}", ',
+        'kind = "auto"': 'kind = "loopback"',
+        "seconds = 20": "seconds = 1",
+        "probes_hz = 1000": f"probes_hz = 500\nprobe_port = {free_port()}",
+        "7400": str(free_port()),
+    }
+    text = TABLE.read_text()
+    for found, other in replaced.items():
+        assert found in text
+        text = text.replace(found, other)
+    file = folder / "java.toml"
+    file.write_text(text)
+    words = [collector, "run", "--json", "--out", folder / "run", file]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+CLIENTS = [(None, "native"), (None, "monotonic"), *((newer, "native") for newer in NEWER)]
+
+
+@pytest.mark.parametrize(("home", "counter"), CLIENTS)
+def test_e2e_a_client_in_java_and_a_server_in_c_give_one_table(home, counter, command, tmp_path):  # noqa: F811
+    found = table(command, tmp_path, home, counter)
+    stages = {stage["stage"]: stage for stage in found["stages"]}
+    assert set(stages) >= {"client.send>server.received", "server.reply>client.response", "end-to-end"}
+    for stage in stages.values():
+        assert (stage["impossible"], stage["refused"], stage["missing"]) == (0, 0, 0)
+    assert stages["end-to-end"]["count"] == 1000
+    assert found["path_sums"]["mismatches"] == 0
+    assert found["truth"]["known"] == found["truth"]["inside"] > 0
+    own = [row for row in rows_of_channels(tmp_path / "run", "client") if row["point"] in ("send", "response")]
+    assert clocks(own) == {"tsc" if counter == "native" else "monotonic"}
+
+
+# ---- the counter -----------------------------------------------------------------------------------------------------
+
+
+def test_a_counter_that_runs_at_another_rate_drifts_steps_or_has_an_offset_is_refused():
+    told = subprocess.run(java("tickscope.Checks"), check=True, capture_output=True, text=True).stdout
+    told = dict(line.split(" ", 1) for line in told.splitlines())
+    assert told.pop("itself") == "is the counter"
+    assert told == {
+        "nanoseconds": "its rate is 0.384615 of the counter's",
+        "nanoseconds-from-here": "its rate is 1.000000 of the counter's",
+        "drift": "its rate is 1.000001 of the counter's",
+        "offset": "it lies 985 to 1015 ticks from the counter, how many is not known",
+        "behind": "it lies -1015 to -985 ticks from the counter, how many is not known",
+        "step": "its rate is 1.000001 of the counter's",
+    }
+
+
+@EVERY_JAVA
+@pytest.mark.parametrize("flags", [[], ["--add-exports", "jdk.jfr/jdk.jfr.internal=ALL-UNNAMED"]])
+def test_the_counter_of_jfr_is_told_and_no_other_tick_than_the_counters_is_stored(flags, home, program):
+    printed, said = program.end(java("Programs", "one", home=home, flags=["-Dtickscope.counter=jfr", *flags]))
+    assert printed.startswith("true the TSC, by ") and len(said) == 1
+    assert ("cannot be called" in said[0]) == (not flags)
+    assert "counterTime() " in said[0]
+    program.collect()
+    assert clocks(rows_of_channels(program.run)) == {"tsc"}
+
+
+@EVERY_JAVA
+def test_without_native_code_stamps_are_of_the_monotonic_clock_and_that_is_told(home, program, tmp_path):
+    words = [word.replace(str(JAR), without_native(tmp_path)) for word in java("Programs", "one", home=home)]
+    printed, said = program.end(words)
+    assert printed.startswith("true System.nanoTime(), CLOCK_MONOTONIC in ns; no native code")
+    assert len(said) == 1 and "no /tickscope/" in said[0] and "CLOCK_MONOTONIC" in said[0]
+    program.collect()
+    assert program.ids() == [1]
+    assert clocks(rows_of_channels(program.run)) == {"monotonic"}
+
+
+@pytest.mark.parametrize("asked", ["native", "sundial"])
+def test_a_counter_that_is_asked_for_and_not_to_be_had_turns_points_off(asked, program, tmp_path):
+    words = [word.replace(str(JAR), without_native(tmp_path)) for word in java("Programs", "one")]
+    printed, said = program.end(words, TICKSCOPE_COUNTER=asked)
+    assert printed.startswith("false none: ")
+    assert asked in said[-1] or "/libtickscope.so" in said[-1]
+    assert said[-1].endswith("points are off")
+    assert list(program.stamps.rglob("pool-*")) == []
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+@EVERY_JAVA
+def test_a_stamp_allocates_nothing(home, program):
+    printed, _ = program.end(java("Programs", "bytes", home=home, flags=[]), TICKSCOPE_POOL_BYTES="16777216")
+    assert printed == "0\n"
+
+
+def test_threads_that_ended_are_closed_and_each_of_their_stamps_is_stored(program):
+    program.end(java("Programs", "threads", "600"))
+    assert program.collect()["lost"] == 0
+    assert program.ids() == list(range(601))
+    rows = rows_of_channels(program.run)
+    assert len({row["thread"] for row in rows}) == len(rows) == 601
+
+
+def test_threads_without_a_channel_are_counted(program):
+    """256 entries, which no collector frees, and blocks for four threads."""
+    _, said = program.end(
+        java("Programs", "threads", "300"), TICKSCOPE_BLOCK_BYTES="4096", TICKSCOPE_POOL_BYTES="16384"
+    )
+    assert len(said) == 1 and "all 256 channels" in said[0]
+    told = program.collect()
+    counted = sum(of["dropped"] for of in channels(program.run))
+    assert program.ids() == [0, 1, 2, 3] and counted == 252
+    assert told["lost"] >= counted
+
+
+@pytest.mark.skipif(not NEWER, reason="no JDK with virtual threads is here")
+def test_each_stamp_of_ten_thousand_virtual_threads_is_stored_once(program):
+    flags = ["-Djdk.virtualThreadScheduler.parallelism=8"]
+    printed, said = program.end(java("Programs", "virtual", "10000", home=NEWER[-1], flags=flags))
+    assert (printed, said) == ("true\n", [])
+    assert program.collect()["lost"] == 0
+    assert program.ids() == list(range(30000))
+    assert {row["thread"] for row in rows_of_channels(program.run)} == {0}
+
+
+# ---- ends ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kill", range(KILLS))
+def test_a_kill_loses_no_stamp_whose_call_returned(kill, program, tmp_path):
+    threads, progress = 3, tmp_path / "progress"
+    progress.write_bytes(bytes(8 * threads))
+    words = java("Programs", "for-ever", str(threads), str(progress))
+    process = program.start(words, TICKSCOPE_POOL_BYTES=str(64 << 20))
+
+    def returned():
+        return struct.unpack(f"<{threads}Q", progress.read_bytes())
+
+    wait_for(lambda: min(returned()) > 500 * kill)
+    process.kill()
+    assert process.wait(60) == -signal.SIGKILL
+    program.collect()
+    dropped = {row["point"]: row["dropped"] for row in rows_of_channels(program.run)}
+    for thread, count in enumerate(returned()):
+        ids = program.ids(f"point-{thread}")
+        assert ids == list(range(len(ids)))
+        assert count <= len(ids) + dropped[f"point-{thread}"] <= count + 1
+    assert list(program.stamps.rglob("pool-*")) == []
+
+
+def test_a_child_that_outlives_its_parent_does_not_make_it_look_alive(program):
+    process = program.start(java("Programs", "parent"))
+    child = int(process.stdout.readline())
+    try:
+        process.kill()
+        process.wait(60)
+        program.collect()
+        assert program.ids() == [1, 2]
+        assert list(program.stamps.rglob("pool-*")) == []
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_copies_of_the_library_in_one_process_have_pools_of_their_own(program, tmp_path):
+    words = java("Programs", "loaders")
+    other = shutil.copy(JAR, tmp_path / "other.jar")
+    program.end([*words, str(JAR), str(JAR), str(other)])
+    assert len(list(program.stamps.rglob("pool-*"))) == 4
+    program.collect()
+    assert program.ids() == [0, 1, 2, 3]
+
+
+# ---- where it cannot stamp -------------------------------------------------------------------------------------------
+
+
+def off(program, words=None, **variables):
+    """What the library says where points are off; the program goes on."""
+    printed, said = program.end(words or java("Programs", "one"), **variables)
+    assert printed.startswith("false ") and len(said) == 1 and said[0].endswith("points are off")
+    assert list(program.stamps.rglob("*.ticks")) == []
+    return said[0]
+
+
+def test_without_a_stamp_directory_nothing_is_measured_or_said(program):
+    printed, said = program.end(java("Programs", "one"), TICKSCOPE_DIR="")
+    assert printed.startswith("false ") and said == []
+
+
+def test_a_wrong_setting_is_named_with_what_was_expected(program):
+    wrong = {
+        "TICKSCOPE_NODE": "a.b",
+        "TICKSCOPE_KEY": "secret",
+        "TICKSCOPE_BLOCK_BYTES": "5000",
+        "TICKSCOPE_POOL_BYTES": "much",
+        "TICKSCOPE_POLICY": "passed=some",
+        "TICKSCOPE_WHEN_FULL": "wait",
+        "TICKSCOPE_INJECT": "0:1000:0:0:2",
+    }
+    for name, value in wrong.items():
+        told = off(program, **{name: value})
+        assert "expected" in told and value.split("=")[-1] in told, told
+
+
+def test_a_policy_that_it_lacks_is_told_and_its_stamps_are_counted_as_refused(program):
+    _, said = program.end(java("Programs", "threads", "2"), TICKSCOPE_POLICY="p*=every 3")
+    assert len(said) == 1 and "null or buffered" in said[0] and "every" in said[0]
+    program.collect()
+    assert [(of["stored"], of["refused"]) for of in channels(program.run)] == [(0, 3)]
+
+
+def test_the_policy_null_keeps_nothing_and_counts_nothing(program):
+    _, said = program.end(java("Programs", "threads", "2"), TICKSCOPE_POLICY=" *sed =null")
+    assert said == []
+    program.collect()
+    assert [(of["stored"], of["refused"]) for of in channels(program.run)] == [(0, 0)]
+
+
+def test_a_stamp_directory_that_is_missing_or_no_directory_turns_points_off(program):
+    assert "nowhere" in off(program, TICKSCOPE_DIR=str(program.stamps / "nowhere"))
+    (program.stamps / f"uid-{os.geteuid()}").write_text("")
+    assert f"uid-{os.geteuid()}" in off(program)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_directory_of_another_user_turns_points_off(program):
+    own = program.stamps / "uid-0"
+    own.mkdir()
+    os.chown(own, 65534, 65534)
+    assert "directory of user 0" in off(program)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize(("options", "word"), [("size=1m", "No space left"), ("ro", "Read-only")])
+def test_a_full_or_read_only_stamp_directory_turns_points_off(options, word, program):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", program.stamps], check=True)
+    try:
+        assert word in off(program)
+    finally:
+        subprocess.run(["umount", program.stamps], check=True)
