@@ -21,6 +21,7 @@ from codecs_cost import measure_codecs
 from figures import at_most, figure, median, none_of, print_table, quantile
 from foreign import SECONDS as FOREIGN_SECONDS
 from foreign import foreign_clocks
+from load import measure_load
 from path import kernel_path
 from policies import measure_policies
 from processes import (
@@ -40,7 +41,7 @@ CRATES = {
     "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
     "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
-    "codecs": ("store",), "sustained": ("cli", "store"),
+    "codecs": ("store",), "sustained": ("cli", "store"), "load": ("load",),
 }
 
 
@@ -391,12 +392,21 @@ def sustained(options):
     return measure_sustained(options)
 
 
+# ---- 17. a paced load ------------------------------------------------------------------------------------------------
+
+
+def load(options):
+    """How late a paced load is, next to bare readings of the counter: bench/load.py."""
+    return measure_load(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
     "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained,
+    "load": load,
 }
 
 
