@@ -17,7 +17,7 @@ use tickscope_store::Run;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
     AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, aged,
-    aged_without_delay, by_arrival, suggestion,
+    aged_without_delay, by_arrival, excess, suggestion,
 };
 
 use crate::Query;
@@ -271,8 +271,8 @@ fn seen(piece: &Piece<'_>, row: usize, stage: &Stage) -> Option<(i64, What)> {
 /// Updates by key.
 struct Gathered {
     keys: BTreeMap<Option<i64>, OfKey>,
-    to: usize,
-    reach: Common,
+    ends: [usize; 2],
+    reach: [Common; 2],
     updates: Updates,
     named: Vec<String>,
 }
@@ -281,8 +281,8 @@ impl Gathered {
     fn of(clocks: &Clocks, [from, to]: [usize; 2], ordered: impl Iterator<Item = (i64, Seen)>) -> Self {
         let mut all = Self {
             keys: BTreeMap::new(),
-            to,
-            reach: Common { below_ticks: 0, above_ticks: 0 },
+            ends: [from, to],
+            reach: [Common { below_ticks: 0, above_ticks: 0 }; 2],
             updates: Updates::default(),
             named: Vec::new(),
         };
@@ -311,7 +311,9 @@ impl Gathered {
                     all.named.push(format!("id {id}, {} ticks", delay[2]));
                 }
             }
-            all.reach = all.reach.widest(clocks.reading_reach(to, raws[1]).unwrap_or(all.reach));
+            for ((reach, point), raw) in all.reach.iter_mut().zip([from, to]).zip(raws) {
+                *reach = reach.widest(clocks.reading_reach(point, raw).unwrap_or(*reach));
+            }
             let key = all.keys.entry(key).or_default();
             key.received.push(Arrival { at, delay });
             all.updates.unresolved += u64::from(key.follows(clocks, [from, to], (raws, at - delay[0])));
@@ -341,7 +343,7 @@ impl OfKey {
 
 impl Gathered {
     fn aged(self, asked: &AgeQuery, key: AgeKey, (clocks, hertz): (&Clocks, u64)) -> Result<Age, Error> {
-        let error = clocks.axis_error(self.to, self.reach);
+        let [source, error] = [0, 1].map(|end| clocks.axis_error(self.ends[end], self.reach[end]));
         let (half, window) = self.window(error).ok_or_else(|| self.none(asked))?;
         let is_late = |of: &OfKey| of.received.first().is_none_or(|update| update.at > half);
         let counted = || self.keys.values().filter(|of| !is_late(of));
@@ -368,10 +370,7 @@ impl Gathered {
                 false => is_late(of).then_some(NoAge::Late),
             };
             let found = match why {
-                None => Some(Found {
-                    aged: aged(&of.received, window, limit, error).ok_or_else(wide)?,
-                    without_delay: aged_without_delay(&of.received, window, error).map(|found| found.average),
-                }),
+                None => Some(Found::of(&of.received, window, limit, [source, error]).ok_or_else(wide)?),
                 Some(_) => None,
             };
             let row = of.row(key, found.as_ref(), why, length);
@@ -434,7 +433,7 @@ impl OfKey {
             peak: found.aged.peak.map(ends),
             above: found.aged.above.map(|above| AgeShare::of(above, length)),
             without_delay: found.without_delay.map(AgeSpan::of),
-            excess: found.excess().map(AgeSpan::of),
+            excess: found.excess.map(AgeSpan::of),
         });
         KeyAge {
             key,
@@ -463,11 +462,24 @@ impl AgeSpan {
 struct Found {
     aged: Aged,
     without_delay: Option<AgeBounds>,
+    excess: Option<AgeBounds>,
 }
 
 impl Found {
-    fn excess(&self) -> Option<AgeBounds> {
-        self.aged.average.beyond(self.without_delay?)
+    fn of(
+        updates: &[Arrival],
+        window: [i64; 2],
+        limit: Option<[i64; 2]>,
+        [source, error]: [AxisError; 2],
+    ) -> Option<Self> {
+        let aged = aged(updates, window, limit, error)?;
+        let without_delay = aged_without_delay(updates, window, error).map(|found| found.average);
+        let excess = without_delay.and_then(|without_delay| {
+            let apart = aged.average.beyond(without_delay)?;
+            // Both hold. That of the shared clocks is the narrower one unless updates are closer than they can be told.
+            Some(excess(updates, window, error, source).map_or(apart, |ends| apart.within(ends)))
+        });
+        Some(Self { aged, without_delay, excess })
     }
 }
 
@@ -500,7 +512,7 @@ fn over_keys(keys: &[Found], open: bool, length: i128) -> Option<Ages> {
         peak,
         above: mean(&|key| key.aged.above).map(|above| AgeShare::of(above, length)),
         without_delay: of_all(&|key| key.without_delay),
-        excess: of_all(&Found::excess),
+        excess: of_all(&|key| key.excess),
     })
 }
 

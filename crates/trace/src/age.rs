@@ -36,7 +36,7 @@ impl AxisError {
     pub const NONE: Self = Self { reading: 0, fixed: 0, slope: [0, 1] };
 
     /// How far so much time may be wrong.
-    fn over(&self, ticks: i128) -> Option<i128> {
+    pub(crate) fn over(&self, ticks: i128) -> Option<i128> {
         let [error, of] = self.slope.map(i128::from);
         let part = error.checked_mul(ticks.max(0))?;
         Some(i128::from(self.fixed) - (-part).div_euclid(of.max(1)))
@@ -234,6 +234,12 @@ impl AgeBounds {
             lo: self.lo.checked_sub(other.hi)?,
             hi: self.hi.checked_sub(other.lo)?,
         })
+    }
+
+    /// Narrowed to `lo` and `hi`, between which the true one is as well; estimates are rounded by themselves, so that
+    /// they may be a tick out of these.
+    pub fn within(self, [lo, hi]: [i64; 2]) -> Self {
+        Self { lo: self.lo.max(lo.min(self.estimate)), hi: self.hi.min(hi.max(self.estimate)), ..self }
     }
 }
 

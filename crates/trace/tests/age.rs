@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
-use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival};
+use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, excess};
 
 fn at(at: i64, delay: i64) -> Arrival {
     Arrival { at, delay: [delay; 3] }
@@ -77,6 +77,45 @@ fn without_delays_an_update_counts_from_its_generation() {
     assert!(found.average.lo <= 4 && found.average.hi >= 7, "{found:?}");
 }
 
+/// Generated at 0, 10 and 22: from 4 to 30 the age is 6 ticks above what it would be without delays on average.
+#[test]
+fn the_excess_of_right_clocks_is_exact_and_a_common_error_widens_it_once() {
+    let updates = [at(4, 4), at(16, 6), at(30, 8)];
+    let of = |updates: &[Arrival], window| excess(updates, window, AxisError::NONE, AxisError::NONE);
+    let area = |[begin, end]: [i64; 2]| {
+        let found = |generated: bool, tick: i64| {
+            let known = updates.iter().filter(|update| update.at - if generated { update.delay[0] } else { 0 } <= tick);
+            known.map(|update| update.at - update.delay[0]).max().unwrap()
+        };
+        (begin..end).map(|tick| found(true, tick) - found(false, tick)).sum::<i64>()
+    };
+    for window in [[4, 30], [4, 29], [10, 20], [5, 12], [16, 17], [29, 31], [30, 99]] {
+        let (area, length) = (area(window), window[1] - window[0]);
+        assert_eq!(of(&updates, window), Some([area.div_euclid(length), -(-area).div_euclid(length)]), "{window:?}");
+    }
+    assert_eq!((area([4, 30]), area([10, 20])), (156, 60));
+    // The second is overtaken by the third: what waits for it waits for that.
+    let overtaken = [at(4, 4), at(40, 30), at(30, 8)];
+    assert_eq!(of(&overtaken, [4, 44]), Some([(10 * 20 + 12 * 8) / 40, 8]));
+    // As many ticks to either side, not three times as many.
+    let steady: Vec<Arrival> = (0..1000).map(|place| at(place * 1000 + 300, 300)).collect();
+    let off: Vec<Arrival> = steady.iter().map(|update| Arrival { delay: [300, 250, 350], ..*update }).collect();
+    let window = [300, 999_300];
+    assert_eq!(of(&steady, window), Some([300, 300]));
+    assert_eq!(of(&off, window), Some([250, 350]));
+}
+
+/// The last is told to be generated at 1001, and was at 995, before the one at 1000: of 1000 levels 995 wait for 55
+/// ticks, and five for 50.
+#[test]
+fn the_excess_holds_whichever_of_two_updates_was_generated_first() {
+    let updates = [at(0, 0), at(1050, 50), Arrival { at: 1100, delay: [99, 99, 105] }];
+    let source = AxisError { fixed: 10, ..AxisError::NONE };
+    let [lo, hi] = excess(&updates, [0, 1300], AxisError::NONE, source).unwrap();
+    let area = 995 * 55 + 5 * 50;
+    assert!(lo * 1300 <= area && area <= hi * 1300, "{lo} {hi}");
+}
+
 #[test]
 fn areas_of_a_century_of_ticks_do_not_overflow() {
     let year = 3_000_000_000_i64 * 86_400 * 365;
@@ -145,35 +184,49 @@ impl Random {
 
 /// Parts of a tick of the true time in [`Truth`].
 const PARTS: i64 = 10_000;
-/// Most of them that a tick of the axis may be too long or too short.
-const MOST_SLOPE: i64 = 400;
+/// Most of them that a tick of an axis may be too long or too short.
+const MOST_SLOPES: [i64; 4] = [0, 4, 40, 400];
 
-/// A receiver whose axis is off, and what is told of it.
+/// A generator and a receiver whose axes are off, and what is told of them.
+#[derive(Debug)]
 struct Truth {
     /// Arrival on the axis, and generation in parts of a tick of true time.
     updates: Vec<(i64, i64)>,
     told: Vec<Arrival>,
     slope: i64,
     error: AxisError,
+    source: AxisError,
 }
 
 impl Truth {
     fn made(random: &mut Random) -> Self {
-        let (slope, width, most) = (random.within(-MOST_SLOPE, MOST_SLOPE), random.within(0, 9), random.within(0, 60));
-        let shift = random.within(-most, most);
-        let (mut updates, mut told, mut axis) = (Vec::new(), Vec::new(), 1_000);
+        let [most_slope, most_drift] = [0; 2].map(|_| MOST_SLOPES[random.within(0, 3) as usize]);
+        let (slope, drift) = (random.within(-most_slope, most_slope), random.within(-most_drift, most_drift));
+        let [width, source_width] = [0; 2].map(|_| random.within(0, 9) * random.within(0, 1));
+        let shift = random.within(-60, 60) * random.within(0, 1);
+        let slack = [0; 2].map(|_| random.within(0, 60) * random.within(0, 1));
+        let (mut updates, mut told, mut axis, mut origin) = (Vec::new(), Vec::new(), 1_000, None);
         for _ in 0..random.within(2, 14) {
             axis += random.within(0, 300);
             let delay = random.within(0, 400 * PARTS);
-            updates.push((axis, axis * (PARTS + slope) - delay));
+            let generated = axis * (PARTS + slope) - delay;
+            updates.push((axis, generated));
             let stamp = axis - random.within(0, width);
-            let estimate = delay.div_euclid(PARTS) + shift;
-            told.push(Arrival { at: stamp, delay: [estimate, estimate - most, estimate + most + 1] });
+            let ran = i128::from(generated) * i128::from(PARTS + drift) / i128::from(PARTS * PARTS);
+            let read = ran as i64 - random.within(0, source_width);
+            let true_delay = delay.div_euclid(PARTS);
+            let origin = *origin.get_or_insert(true_delay + shift - (stamp - read));
+            let estimate = stamp - read + origin;
+            let (lo, hi) = ((true_delay - slack[0]).min(estimate), (true_delay + 1 + slack[1]).max(estimate));
+            told.push(Arrival { at: stamp, delay: [estimate, lo, hi] });
         }
         by_arrival(&mut told);
-        let error =
-            AxisError { reading: width as u64, fixed: width as u64 + 1, slope: [MOST_SLOPE as u64, PARTS as u64] };
-        Self { updates, told, slope, error }
+        let slope_of = |most: i64, of: i64| [most, of].map(|parts| parts as u64);
+        let error = AxisError { reading: width as u64, fixed: width as u64 + 1, slope: slope_of(most_slope, PARTS) };
+        // What is a part of the true time is a larger one of an axis that is too slow.
+        let fixed = source_width as u64 + 2;
+        let source = AxisError { reading: fixed, fixed, slope: slope_of(most_drift, PARTS - most_drift) };
+        Self { updates, told, slope, error, source }
     }
 
     /// Twice the area over the next tick of the axis had updates arrived when they were generated, within a tick of it.
@@ -201,7 +254,7 @@ impl Truth {
 #[test]
 fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
     let mut random = Random(35);
-    let [mut told_off, mut peaks, mut without_delay] = [0_u64; 3];
+    let [mut told_off, mut peaks, mut without_delay, mut near] = [0_u64; 4];
     for _ in 0..many(5_000, 100_000) {
         let truth = Truth::made(&mut random);
         let width = truth.error.reading as i64;
@@ -224,6 +277,15 @@ fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
             assert!(lo * whole <= doubled + rounded && doubled <= hi * whole + rounded, "{found:?} {doubled}");
             without_delay += 1;
         }
+        if let Some([lo, hi]) = excess(&truth.told, window, truth.error, truth.source) {
+            let without: i64 = (window[0]..window[1]).map(|tick| truth.doubled_without_delay(tick)).sum();
+            let (beyond, rounded) = (doubled - without, window[1] - window[0]);
+            assert!(
+                lo * whole <= beyond + rounded && beyond <= hi * whole + rounded,
+                "{lo} {beyond} {hi} {whole} {truth:?}"
+            );
+            near += [lo * whole + whole > beyond, hi * whole - whole < beyond].map(u64::from).iter().sum::<u64>();
+        }
         let over: i64 =
             ages.iter().map(|age| (age + PARTS + truth.slope - limit * PARTS).clamp(0, PARTS + truth.slope)).sum();
         let (above, grows) = (found.above.unwrap(), PARTS + truth.slope);
@@ -245,8 +307,8 @@ fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
         }
     }
     assert!(
-        told_off.min(without_delay) > 1_000 && peaks > 500,
-        "{told_off} {peaks} {without_delay}: the clocks were hardly off"
+        told_off.min(without_delay) > 1_000 && peaks.min(near) > 500,
+        "{told_off} {peaks} {without_delay} {near}: the clocks were hardly off"
     );
 }
 
