@@ -16,7 +16,7 @@ use serde::Serialize;
 use tickscope_store::Run;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
-    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, aged,
+    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, Traces, aged,
     aged_without_delay, by_arrival, excess, suggestion,
 };
 
@@ -29,7 +29,7 @@ use crate::scan::{Piece, Scan, Wanted};
 pub const FEW_UPDATES: u64 = 30;
 /// Keys that are listed, those of the most updates.
 pub const MOST_AGED_KEYS: usize = 1000;
-/// Updates received before they were generated that are named.
+/// Updates received before they were generated, and keys of few updates, that are named.
 const MOST_NAMED: usize = 5;
 
 /// What is asked for.
@@ -71,14 +71,22 @@ pub struct Age {
     /// Its first and last tick on the receiver's axis: from where every key that counts was received, to the last
     /// reception.
     pub window_ticks: [i64; 2],
+    /// The same from the first reception of any key on.
+    pub receptions_ticks: [i64; 2],
+    /// Part of the time between these in which every key that counts had been received: that of the window.
+    pub primed_share: f64,
     /// All updates.
     pub updates: Updates,
     /// How many keys are in the figures.
     pub counted_keys: usize,
     /// Of these, those with fewer than [`FEW_UPDATES`] received in the window.
     pub keys_with_few: usize,
+    /// Some of these, those of the fewest updates first.
+    pub few: Vec<Option<i64>>,
     /// Mean over the keys that count.
     pub over_keys: Option<Ages>,
+    /// Mean excess over the updates received in the window: each key counts as often as it has some.
+    pub excess_by_update: Option<AgeSpan>,
     /// Those of the most updates first.
     pub keys: Vec<KeyAge>,
     /// Keys beyond [`MOST_AGED_KEYS`].
@@ -96,6 +104,11 @@ pub struct Updates {
     pub effective: u64,
     /// Received in the window, and not fresher.
     pub obsolete: u64,
+    /// Of these, generated before the freshest that had been received: out of order.
+    pub out_of_order: u64,
+    /// Ids generated once and received again: the reception that counts is that of the trace, the first unless the
+    /// layout says otherwise.
+    pub doubled: u64,
     /// Generated and not received: lost, or on its way when the run ended.
     pub lost: u64,
     /// Received without the stamp of its generation: in no figure, and the age may be lower by it.
@@ -162,6 +175,8 @@ pub struct KeyAge {
     pub effective: u64,
     /// Received in the window, and not fresher.
     pub obsolete: u64,
+    /// Of these, generated before the freshest that had been received.
+    pub out_of_order: u64,
     /// Its age; `None`: see `why`.
     pub ages: Option<Ages>,
     /// Why it is in no figure.
@@ -184,6 +199,7 @@ struct Seen {
     key: Option<i64>,
     id: i64,
     what: What,
+    is_doubled: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -224,7 +240,8 @@ pub fn age(run: &Run, query: &Query, asked: &AgeQuery) -> Result<Age, Error> {
             AgeKey::Kind => Some(piece.traces.kinds()[row].into()),
             AgeKey::None => None,
         };
-        found.push((at, Seen { key, id: piece.traces.ids()[row], what }));
+        let is_doubled = piece.traces.occurrences()[row] == 0 && is_doubled(piece.traces, row, ends);
+        found.push((at, Seen { key, id: piece.traces.ids()[row], what, is_doubled }));
     };
     let mut in_time = InTime::new(wanted, of);
     scan.over(&mut in_time)?;
@@ -253,8 +270,10 @@ fn seen(piece: &Piece<'_>, row: usize, stage: &Stage) -> Option<(i64, What)> {
         return None;
     }
     let raw = |point: usize| traces.points()[point].get(row);
+    let is_again = || traces.occurrences()[row] > 0 && is_doubled(traces, row, [stage.from, stage.to]);
     let (from, to) = match (raw(stage.from), raw(stage.to)) {
         (None, None) => return None,
+        (None, Some(_)) if is_again() => return None,
         (Some(_), None) => return Some((i64::MAX, What::Lost)),
         (None, Some(_)) => return Some((i64::MAX, What::Ungenerated)),
         (Some(from), Some(to)) => (from, to),
@@ -266,6 +285,12 @@ fn seen(piece: &Piece<'_>, row: usize, stage: &Stage) -> Option<(i64, What)> {
         Some((at, delay)) => (at, What::Received { raws: [from, to], delay }),
         None => (i64::MAX, What::Refused),
     })
+}
+
+/// Returns whether the id of a row was generated once, and received more than once.
+fn is_doubled(traces: &Traces, row: usize, ends: [usize; 2]) -> bool {
+    let marks = traces.marks(row).map(|marks| ends.map(|end| marks.points()[end].is_several()));
+    marks == Some([false, true])
 }
 
 /// Updates by key.
@@ -286,7 +311,8 @@ impl Gathered {
             updates: Updates::default(),
             named: Vec::new(),
         };
-        for (at, Seen { key, id, what }) in ordered {
+        for (at, Seen { key, id, what, is_doubled }) in ordered {
+            all.updates.doubled += u64::from(is_doubled);
             let (raws, delay) = match what {
                 What::Received { raws, delay } => (raws, delay),
                 What::Lost => {
@@ -308,7 +334,11 @@ impl Gathered {
             if delay[2] < 0 {
                 all.updates.impossible += 1;
                 if all.named.len() < MOST_NAMED {
-                    all.named.push(format!("id {id}, {} ticks", delay[2]));
+                    let [generated, received] = raws;
+                    let most = delay[2];
+                    all.named.push(format!(
+                        "id {id}, generated at {generated}, received at {received}, at most {most} ticks later"
+                    ));
                 }
             }
             for ((reach, point), raw) in all.reach.iter_mut().zip([from, to]).zip(raws) {
@@ -341,10 +371,20 @@ impl OfKey {
     }
 }
 
+/// Ticks between which something is told.
+struct Windows {
+    /// The last at which a key that counts may have been received first.
+    half: i64,
+    /// All keys that count have been received.
+    primed: [i64; 2],
+    /// All receptions.
+    full: [i64; 2],
+}
+
 impl Gathered {
     fn aged(self, asked: &AgeQuery, key: AgeKey, (clocks, hertz): (&Clocks, u64)) -> Result<Age, Error> {
         let [source, error] = [0, 1].map(|end| clocks.axis_error(self.ends[end], self.reach[end]));
-        let (half, window) = self.window(error).ok_or_else(|| self.none(asked))?;
+        let Windows { half, primed: window, full } = self.windows(error).ok_or_else(|| self.none(asked))?;
         let is_late = |of: &OfKey| of.received.first().is_none_or(|update| update.at > half);
         let counted = || self.keys.values().filter(|of| !is_late(of));
         let limit = asked.limit_ns.map(|ns| limit_ticks(ns, hertz));
@@ -356,10 +396,14 @@ impl Gathered {
             key,
             limit_ns: asked.limit_ns,
             window_ticks: window,
+            receptions_ticks: full,
+            primed_share: length as f64 / (i128::from(full[1]) - i128::from(full[0])) as f64,
             updates: self.updates,
             counted_keys: counted().count(),
             keys_with_few: 0,
+            few: Vec::new(),
             over_keys: None,
+            excess_by_update: None,
             keys: Vec::new(),
             keys_left_out: 0,
             findings: self.findings(asked),
@@ -377,10 +421,11 @@ impl Gathered {
             all.extend(found);
             age.updates.effective += row.effective;
             age.updates.obsolete += row.obsolete;
-            let few = why.is_none() && row.effective + row.obsolete < FEW_UPDATES;
-            age.keys_with_few += usize::from(few);
+            age.updates.out_of_order += row.out_of_order;
             age.keys.push(row);
         }
+        (age.keys_with_few, age.few) = few(&age.keys);
+        age.excess_by_update = over_updates(&all);
         age.over_keys = over_keys(&all, counted().any(|of| of.unresolved > 0), length);
         age.keys.sort_by_key(|row| std::cmp::Reverse(row.received));
         age.keys_left_out = age.keys.len().saturating_sub(MOST_AGED_KEYS);
@@ -388,15 +433,15 @@ impl Gathered {
         Ok(age)
     }
 
-    /// The last instant at which a key that counts may have been received first, and the window of all; `None`: no two
-    /// receptions are apart.
-    fn window(&self, error: AxisError) -> Option<(i64, [i64; 2])> {
+    /// `None`: no two receptions are apart.
+    fn windows(&self, error: AxisError) -> Option<Windows> {
         let firsts = || self.keys.values().filter_map(|of| of.received.first()).map(|update| update.at);
         let first = firsts().min()?;
         let last = self.keys.values().filter_map(|of| of.received.last()).map(|update| update.at).max()?;
         let half = first + (last - first) / 2;
-        let begin = firsts().filter(|&at| at <= half).max()?.checked_add_unsigned(error.reading)?;
-        (begin < last).then_some((half, [begin, last]))
+        let [begin, first] = [firsts().filter(|&at| at <= half).max()?, first];
+        let [begin, first] = [begin.checked_add_unsigned(error.reading)?, first.checked_add_unsigned(error.reading)?];
+        (begin < last).then_some(Windows { half, primed: [begin, last], full: [first, last] })
     }
 
     fn none(&self, asked: &AgeQuery) -> Error {
@@ -442,6 +487,7 @@ impl OfKey {
             lost: self.lost,
             effective: found.map_or(0, |found| found.aged.effective),
             obsolete: found.map_or(0, |found| found.aged.obsolete),
+            out_of_order: found.map_or(0, |found| found.aged.overtaken),
             ages,
             why,
         }
@@ -514,6 +560,33 @@ fn over_keys(keys: &[Found], open: bool, length: i128) -> Option<Ages> {
         without_delay: of_all(&|key| key.without_delay),
         excess: of_all(&|key| key.excess),
     })
+}
+
+/// The mean excess, by the updates of each key in the window; `None`: there are none, or one of them has no excess.
+fn over_updates(keys: &[Found]) -> Option<AgeSpan> {
+    let weighted = |of: &dyn Fn(&AgeBounds) -> i64| {
+        keys.iter().try_fold((0_i128, 0_i128), |(sum, count), key| {
+            let updates = i128::from(key.aged.effective + key.aged.obsolete);
+            Some((sum + updates * i128::from(of(&key.excess?)), count + updates))
+        })
+    };
+    let mean = |of: &dyn Fn(&AgeBounds) -> i64, round: &dyn Fn(i128, i128) -> i128| {
+        let (sum, count) = weighted(of).filter(|&(_, count)| count > 0)?;
+        i64::try_from(round(sum, count)).ok()
+    };
+    Some(AgeSpan::of(AgeBounds {
+        estimate: mean(&|one| one.estimate, &|sum, count| (2 * sum + count).div_euclid(2 * count))?,
+        lo: mean(&|one| one.lo, &i128::div_euclid)?,
+        hi: mean(&|one| one.hi, &|sum, count| -(-sum).div_euclid(count))?,
+    }))
+}
+
+/// How many keys that count have few updates in the window, and those of the fewest.
+fn few(keys: &[KeyAge]) -> (usize, Vec<Option<i64>>) {
+    let updates = |row: &KeyAge| row.effective + row.obsolete;
+    let mut few: Vec<&KeyAge> = keys.iter().filter(|row| row.why.is_none() && updates(row) < FEW_UPDATES).collect();
+    few.sort_by_key(|row| updates(row));
+    (few.len(), few.iter().take(MOST_NAMED).map(|row| row.key).collect())
 }
 
 /// The limit in ticks, rounded down and up.

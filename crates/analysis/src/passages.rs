@@ -74,9 +74,7 @@ impl PassageSummary {
             self.by_thread += any(|mark| *mark == Mark::ByThread);
             self.by_attempt += any(|mark| *mark == Mark::ByAttempt);
             self.untold += any(|mark| mark.is_untold());
-            let several =
-                |mark: &Mark| matches!(mark, Mark::ByTime | Mark::ByThread | Mark::ByAttempt | Mark::SeveralUntold);
-            self.points.iter_mut().zip(marks.points()).for_each(|(count, mark)| *count += u64::from(several(mark)));
+            self.points.iter_mut().zip(marks.points()).for_each(|(count, mark)| *count += u64::from(mark.is_several()));
         }
     }
 

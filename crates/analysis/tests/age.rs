@@ -3,7 +3,7 @@
 mod site;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Age, AgeKey, AgeQuery, KeyAge, NoAge, Query, age, ready};
+use tickscope_analysis::{Age, AgeKey, AgeQuery, AgeSpan, KeyAge, NoAge, Query, age, ready};
 use tickscope_store::{Origin, Run, StampColumns, next_segment, write_segment};
 
 const PATH: [&str; 2] = ["client.send", "server.received"];
@@ -25,6 +25,11 @@ const UPDATES: [(i64, i64, Option<i64>); 11] = [
 
 /// Both nodes read one counter of a tick a nanosecond.
 fn run(site: &Site) -> Run {
+    run_with(site, &[])
+}
+
+/// Ids in `again` are received once more.
+fn run_with(site: &Site, again: &[(i64, i64)]) -> Run {
     let mut run = site.run(&PATH, &[]);
     let mut manifest = run.manifest().clone();
     manifest.nodes[1].boot = manifest.nodes[0].boot;
@@ -34,7 +39,7 @@ fn run(site: &Site) -> Run {
     let sent: Vec<(i64, i64)> = updates().map(|((_, generated, _), id)| (id, BEGIN + generated)).collect();
     let received = updates().filter_map(|((.., received), id)| Some((id, BEGIN + (*received)?)));
     // An id whose generation nobody stamped.
-    let received: Vec<(i64, i64)> = received.chain([(99, BEGIN + 2222)]).collect();
+    let received: Vec<(i64, i64)> = received.chain([(99, BEGIN + 2222)]).chain(again.iter().copied()).collect();
     let stamped = [(PATH[0], &sent), (PATH[1], &received)].map(|(place, stamps)| {
         let (node, point) = place.split_once('.').unwrap();
         Stamped { node, point, ordering: "plain", clock: "tsc", stamps, lost: &[] }
@@ -63,7 +68,9 @@ fn ages_of_keys_are_those_that_a_pen_finds() {
     assert_eq!(found.window_ticks, [BEGIN + 401, BEGIN + 3300]);
     let all = found.updates;
     assert_eq!([all.received, all.lost, all.ungenerated, all.refused, all.impossible], [9, 2, 1, 0, 0]);
-    assert_eq!([all.effective, all.obsolete, all.unresolved], [4, 1, 0]);
+    assert_eq!([all.effective, all.obsolete, all.out_of_order, all.doubled, all.unresolved], [4, 1, 1, 0, 0]);
+    assert_eq!((found.receptions_ticks, found.primed_share), ([BEGIN + 101, BEGIN + 3300], 2899.0 / 3199.0));
+    assert_eq!(found.few, [Some(3), Some(2), Some(1)], "those of the fewest updates in the window first");
     let of = |key: i64| found.keys.iter().find(|row| row.key == Some(key)).unwrap();
     // Squares of the ages at the ends of each trapezoid.
     let areas = [
@@ -91,6 +98,13 @@ fn ages_of_keys_are_those_that_a_pen_finds() {
     let excess = ages.excess.unwrap();
     assert_eq!(excess.estimate_ticks, ages.average.estimate_ticks - without.round() as i64);
     assert!(excess.lo_ticks.unwrap() < excess.estimate_ticks && excess.estimate_ticks < excess.hi_ticks.unwrap());
+    // The first key has three updates in the window, the second two, the third none.
+    let excesses = [1, 2].map(|key| of(key).ages.unwrap().excess.unwrap());
+    let weighted = |of: fn(&AgeSpan) -> i64| (3 * of(&excesses[0]) + 2 * of(&excesses[1])) as f64 / 5.0;
+    let by_update = found.excess_by_update.unwrap();
+    assert_eq!(by_update.estimate_ticks, weighted(|one| one.estimate_ticks).round() as i64);
+    assert_eq!(by_update.lo_ticks.unwrap(), weighted(|one| one.lo_ticks.unwrap()).floor() as i64);
+    assert_eq!(by_update.hi_ticks.unwrap(), weighted(|one| one.hi_ticks.unwrap()).ceil() as i64);
     let above = of(1).ages.unwrap().above.unwrap();
     assert_eq!(above.estimate, 600.0 / 2899.0);
     assert!(above.lo < above.estimate && above.estimate < above.hi);
@@ -106,6 +120,17 @@ fn keys_without_an_age_say_why() {
     assert_eq!(told(row(4)), (Some(NoAge::Late), false, [1, 1, 0]));
     assert_eq!(told(row(5)), (Some(NoAge::NeverReceived), false, [1, 0, 1]));
     assert_eq!(found.keys.iter().map(|row| row.received).collect::<Vec<_>>(), [4, 3, 1, 1, 0]);
+}
+
+#[test]
+fn an_id_that_is_received_again_is_counted_and_changes_no_age() {
+    let sites = [Site::new(), Site::new()];
+    let [once, twice] = [&[][..], &[(0, BEGIN + 150), (1, BEGIN + 2500), (1, BEGIN + 2600)]];
+    let [once, twice] =
+        [(&sites[0], once), (&sites[1], twice)].map(|(site, again)| asked(&run_with(site, again), PATH, None));
+    assert_eq!([once.updates.doubled, twice.updates.doubled], [0, 2]);
+    assert_eq!(twice.updates.ungenerated, once.updates.ungenerated);
+    assert_eq!((twice.over_keys, twice.keys), (once.over_keys, once.keys));
 }
 
 #[test]
@@ -126,5 +151,7 @@ fn updates_received_before_they_were_generated_are_a_finding_and_stay_in_the_fig
     let found = asked(&run(&site), [PATH[1], PATH[0]], Some(AgeKey::None));
     assert_eq!((found.updates.received, found.updates.impossible), (9, 9));
     assert!(found.findings[0].contains("9 updates were received at client.send before"), "{:?}", found.findings);
-    assert!(found.findings[0].contains("id 0") && found.over_keys.unwrap().average.estimate_ticks < 1000);
+    let told = format!("id 0, generated at {}, received at {BEGIN}, at most -99 ticks later", BEGIN + 100);
+    assert!(found.findings[0].contains(&told), "{:?}", found.findings);
+    assert!(found.over_keys.unwrap().average.estimate_ticks < 1000);
 }

@@ -98,7 +98,11 @@ impl AgeTable<'_> {
         cells
     }
 
-    fn name(&self, KeyAge { key, .. }: &KeyAge) -> String {
+    fn name(&self, row: &KeyAge) -> String {
+        self.key_name(row.key)
+    }
+
+    fn key_name(&self, key: Option<i64>) -> String {
         match (self.age.key, key) {
             (AgeKey::None, _) => "all".into(),
             (AgeKey::Value, Some(key)) => key.to_string(),
@@ -116,9 +120,25 @@ impl AgeTable<'_> {
         format!("{} ±{}", self.unit().near(estimate_ticks), below.max(above))
     }
 
+    /// Keys whose figures are a matter of chance.
+    fn few(&self) -> Option<String> {
+        let Age { keys_with_few, few, key, .. } = self.age;
+        let names = match key {
+            AgeKey::None => String::new(),
+            _ => format!(" ({})", listed(few.iter().map(|key| self.key_name(*key)), *keys_with_few)),
+        };
+        (*keys_with_few > 0).then(|| {
+            let keys = counted(*keys_with_few, "key");
+            format!(
+                "{keys} with fewer than {FEW_UPDATES} updates in that time{names}: what another run would give may \
+                 differ much."
+            )
+        })
+    }
+
     /// What the figures rest on, and what is in none of them.
     fn remarks(&self) -> Vec<String> {
-        let Age { window_ticks: [begin, end], updates, to, keys_with_few, .. } = self.age;
+        let Age { window_ticks: [begin, end], updates, to, primed_share, .. } = self.age;
         let length = i128::from(*end) - i128::from(*begin);
         let seconds = Ticks::seconds(self.hertz, 3).near(length);
         let received = match self.age.counted_keys {
@@ -126,14 +146,21 @@ impl AgeTable<'_> {
             keys => format!("where all {} had been received", counted(keys, "key")),
         };
         let mut remarks = vec![format!(
-            "Over {seconds} s of {to}'s own time: from {received} to the last reception. Most of a ± is the clocks' \
-             error, which moves all ages alike. Excess: beyond the age if each update had arrived when it was \
-             generated."
+            "Over {seconds} s of {to}'s own time: from {received} to the last reception, {} of the time from the first. \
+             Most of a ± is the clocks' error, which moves all ages alike. Excess: beyond the age if each update had \
+             arrived when it was generated.",
+            percent(*primed_share)
         )];
+        if let Some(excess) = self.age.excess_by_update.filter(|_| self.age.counted_keys > 1) {
+            let (excess, unit) = (self.span(excess), self.unit().name());
+            remarks.push(format!("Mean excess over updates, not over keys: {excess} {unit}."));
+        }
         let lost = "generated and not received (lost, or on the way at the end), and lower no age";
         let lower = "in no figure: the age may be lower than is told";
         let counts = [
             (updates.lost, lost.to_owned()),
+            (updates.out_of_order, "received after a fresher one of the key: obsolete, and lower no age".into()),
+            (updates.doubled, "generated once and received again: one reception of each counts".into()),
             (updates.ungenerated, format!("received without a stamp of their generation, {lower}")),
             (updates.refused, format!("stamped at both points with no interval between them, {lower}")),
             (
@@ -145,12 +172,7 @@ impl AgeTable<'_> {
         ];
         let told = counts.into_iter().filter(|(number, _)| *number > 0);
         remarks.extend(told.map(|(number, words)| format!("{}: {words}.", counted(number, "update"))));
-        if *keys_with_few > 0 {
-            remarks.push(format!(
-                "{} with fewer than {FEW_UPDATES} updates in that time: what another run would give may differ much.",
-                counted(*keys_with_few, "key")
-            ));
-        }
+        remarks.extend(self.few());
         let late = "first received in the second half, in no figure";
         remarks.extend([(NoAge::Late, late), (NoAge::NeverReceived, "never received")].into_iter().filter_map(
             |(why, words)| {
@@ -174,9 +196,20 @@ impl AgeTable<'_> {
 
 /// The first of them, and how many more.
 fn named(keys: &[String]) -> String {
-    let more = keys.len().saturating_sub(MOST_NAMED);
+    listed(keys.iter().cloned(), keys.len())
+}
+
+/// The first of so many, and how many more.
+fn listed(keys: impl Iterator<Item = String>, of: usize) -> String {
+    let named: Vec<String> = keys.take(MOST_NAMED).collect();
+    let more = of.saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", keys[..keys.len().min(MOST_NAMED)].join(", "))
+    format!("{}{more}", named.join(", "))
+}
+
+/// `99.2 %`, rounded down: all of it is all of it.
+fn percent(share: f64) -> String {
+    format!("{} %", (1000.0 * share).floor() / 10.0)
 }
 
 /// `12.34 % ±0.05`.

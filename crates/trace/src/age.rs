@@ -61,6 +61,8 @@ pub struct Aged {
     pub effective: u64,
     /// Those that arrived in it, and were not fresher than the freshest before them.
     pub obsolete: u64,
+    /// Of these, those that were generated before it: out of order.
+    pub overtaken: u64,
     /// Over time.
     pub average: AgeBounds,
     /// Mean over the effective updates: the age right before each of them; `None`: there is none.
@@ -82,6 +84,7 @@ pub struct Sawtooth {
     doubled: Option<i128>,
     above: i128,
     arrivals: [u64; 2],
+    overtaken: u64,
     peaks: i128,
 }
 
@@ -96,6 +99,8 @@ pub struct Area {
     pub effective: u64,
     /// Those that did not.
     pub obsolete: u64,
+    /// Of these, those that are older than the freshest before them, not as old.
+    pub overtaken: u64,
     /// Sum of the ages right before those that did.
     pub peaks: i128,
 }
@@ -114,6 +119,7 @@ impl Sawtooth {
             doubled: Some(0),
             above: 0,
             arrivals: [0; 2],
+            overtaken: 0,
             peaks: 0,
         }
     }
@@ -125,6 +131,7 @@ impl Sawtooth {
         let is_fresher = self.freshest.is_none_or(|freshest| generated > freshest);
         if self.begin < at && at <= self.end {
             self.arrivals[usize::from(!is_fresher)] += 1;
+            self.overtaken += u64::from(self.freshest.is_some_and(|freshest| generated < freshest));
             self.peaks += self.freshest.filter(|_| is_fresher).map_or(0, |freshest| at - freshest);
         }
         if is_fresher {
@@ -136,9 +143,9 @@ impl Sawtooth {
     /// `None`: nothing had been received when the window began, or 128 bits do not hold the area.
     pub fn area(mut self) -> Option<Area> {
         self.pass_until(self.end);
-        let Self { above, peaks, arrivals: [effective, obsolete], .. } = self;
+        let Self { above, peaks, arrivals: [effective, obsolete], overtaken, .. } = self;
         let doubled = self.doubled.filter(|_| self.uncovered == 0)?;
-        Some(Area { doubled, above, effective, obsolete, peaks })
+        Some(Area { doubled, above, effective, obsolete, overtaken, peaks })
     }
 
     fn pass_until(&mut self, instant: i128) {
@@ -202,6 +209,7 @@ pub fn aged(updates: &[Arrival], window: [i64; 2], limit: Option<[i64; 2]>, erro
     Some(Aged {
         effective: estimate.effective,
         obsolete: estimate.obsolete,
+        overtaken: estimate.overtaken,
         average: bounded([estimate, below, above].map(|area| area.doubled), 2 * length)?,
         peak,
         above: if limit.is_some() { Some(AgeBounds::of(time_above)?) } else { None },

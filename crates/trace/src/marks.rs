@@ -47,6 +47,11 @@ impl Mark {
         matches!(self, Self::OnceUntold | Self::SeveralUntold)
     }
 
+    /// Returns whether the id has several stamps at the point.
+    pub fn is_several(self) -> bool {
+        matches!(self, Self::ByTime | Self::ByThread | Self::ByAttempt | Self::SeveralUntold)
+    }
+
     fn is_single(self) -> bool {
         matches!(self, Self::Once | Self::OnceUntold)
     }

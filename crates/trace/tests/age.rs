@@ -43,6 +43,7 @@ fn what_is_older_than_the_freshest_lowers_no_age() {
     // 10 to 20: 2 to 12; 20 to 40: 5 to 25: 70 + 300 of 30 ticks.
     assert_eq!(found.average, AgeBounds { estimate: 12, lo: 12, hi: 13 });
     assert_eq!((found.effective, found.obsolete, found.peak), (1, 2, Some(exactly(12))));
+    assert_eq!(found.overtaken, 1, "the last is as old as the freshest");
 }
 
 #[test]
