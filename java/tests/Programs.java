@@ -35,12 +35,14 @@ public final class Programs {
     }
 
     private static void one() {
+        long before = Tickscope.now(Ordering.BEFORE);
         PASSED.stamp(1);
+        System.out.println(before + " " + Tickscope.now(Ordering.AFTER));
         System.out.println(Tickscope.isOn() + " " + Tickscope.counter());
     }
 
-    /** Threads that each end after a stamp. */
-    private static void threads(int count) throws InterruptedException {
+    /** Threads that each end after a stamp; then one of this thread, which waits for the end of its input. */
+    private static void threads(int count) throws Exception {
         for (int i = 0; i < count; i++) {
             long id = i;
             Thread thread = new Thread(() -> PASSED.stamp(id));
@@ -48,6 +50,8 @@ public final class Programs {
             thread.join();
         }
         PASSED.stamp(count);
+        System.out.println("stamped");
+        System.in.read();
     }
 
     /** As many virtual threads, three stamps each; Java 17 can name neither them nor what starts them. */

@@ -30,7 +30,7 @@ class Program:
 
     def start(self, words, **variables):
         environment = os.environ | {"TICKSCOPE_DIR": str(self.stamps), "TICKSCOPE_NODE": "here"} | variables
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        pipes = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.PIPE) | {"text": True}
         return subprocess.Popen(words, env=environment, **pipes)
 
     def end(self, words, **variables):
@@ -129,11 +129,11 @@ def test_e2e_a_client_in_java_and_a_server_in_c_give_one_table(home, counter, co
 # ---- the counter -----------------------------------------------------------------------------------------------------
 
 
-def test_a_counter_that_runs_at_another_rate_drifts_steps_or_has_an_offset_is_refused():
-    told = subprocess.run(java("tickscope.Checks"), check=True, capture_output=True, text=True).stdout
-    told = dict(line.split(" ", 1) for line in told.splitlines())
-    assert told.pop("itself") == "is the counter"
-    assert told == {
+def test_a_counter_that_runs_at_another_rate_drifts_steps_or_has_an_offset_is_refused(program):
+    told, _ = program.end(java("tickscope.Checks"))
+    assert dict(line.split(" ", 1) for line in told.splitlines()) == {
+        "claims": "true false true",
+        "itself": "is the counter",
         "nanoseconds": "its rate is 0.384615 of the counter's",
         "nanoseconds-from-here": "its rate is 1.000000 of the counter's",
         "drift": "its rate is 1.000001 of the counter's",
@@ -147,18 +147,20 @@ def test_a_counter_that_runs_at_another_rate_drifts_steps_or_has_an_offset_is_re
 @pytest.mark.parametrize("flags", [[], ["--add-exports", "jdk.jfr/jdk.jfr.internal=ALL-UNNAMED"]])
 def test_the_counter_of_jfr_is_told_and_no_other_tick_than_the_counters_is_stored(flags, home, program):
     printed, said = program.end(java("Programs", "one", home=home, flags=["-Dtickscope.counter=jfr", *flags]))
-    assert printed.startswith("true the TSC, by ") and len(said) == 1
+    assert "\ntrue the TSC, by " in printed and len(said) == 1
     assert ("cannot be called" in said[0]) == (not flags)
     assert "counterTime() " in said[0]
     program.collect()
     assert clocks(rows_of_channels(program.run)) == {"tsc"}
+    before, after = (int(word) for word in printed.split()[:2])
+    assert [before <= tick <= after for tick, *_ in stamps(program.run, "passed")] == [True]
 
 
 @EVERY_JAVA
 def test_without_native_code_stamps_are_of_the_monotonic_clock_and_that_is_told(home, program, tmp_path):
     words = [word.replace(str(JAR), without_native(tmp_path)) for word in java("Programs", "one", home=home)]
     printed, said = program.end(words)
-    assert printed.startswith("true System.nanoTime(), CLOCK_MONOTONIC in ns; no native code")
+    assert "\ntrue System.nanoTime(), CLOCK_MONOTONIC in ns; no native code" in printed
     assert len(said) == 1 and "no /tickscope/" in said[0] and "CLOCK_MONOTONIC" in said[0]
     program.collect()
     assert program.ids() == [1]
@@ -169,7 +171,7 @@ def test_without_native_code_stamps_are_of_the_monotonic_clock_and_that_is_told(
 def test_a_counter_that_is_asked_for_and_not_to_be_had_turns_points_off(asked, program, tmp_path):
     words = [word.replace(str(JAR), without_native(tmp_path)) for word in java("Programs", "one")]
     printed, said = program.end(words, TICKSCOPE_COUNTER=asked)
-    assert printed.startswith("false none: ")
+    assert "\nfalse none: " in printed
     assert asked in said[-1] or "/libtickscope.so" in said[-1]
     assert said[-1].endswith("points are off")
     assert list(program.stamps.rglob("pool-*")) == []
@@ -185,11 +187,14 @@ def test_a_stamp_allocates_nothing(home, program):
 
 
 def test_threads_that_ended_are_closed_and_each_of_their_stamps_is_stored(program):
-    program.end(java("Programs", "threads", "600"))
+    process = program.start(java("Programs", "threads", "600"))
+    assert process.stdout.readline() == "stamped\n"
     assert program.collect()["lost"] == 0
-    assert program.ids() == list(range(601))
     rows = rows_of_channels(program.run)
+    process.communicate(timeout=60)
+    assert program.ids() == list(range(601))
     assert len({row["thread"] for row in rows}) == len(rows) == 601
+    assert [row["state"] for row in rows].count("closed") == 600
 
 
 def test_threads_without_a_channel_are_counted(program):
@@ -239,6 +244,15 @@ def test_a_kill_loses_no_stamp_whose_call_returned(kill, program, tmp_path):
     assert list(program.stamps.rglob("pool-*")) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_living_program_whose_process_is_not_seen_keeps_its_pool(program):
+    process = program.start(["unshare", "--pid", "--fork", "--kill-child", *java("Programs", "threads", "2")])
+    assert process.stdout.readline() == "stamped\n"
+    assert len(program.collect()["held"]) == 1
+    process.communicate(timeout=60)
+    assert (len(program.collect()["held"]), program.ids()) == (0, [0, 1, 2])
+
+
 def test_a_child_that_outlives_its_parent_does_not_make_it_look_alive(program):
     process = program.start(java("Programs", "parent"))
     child = int(process.stdout.readline())
@@ -267,14 +281,14 @@ def test_copies_of_the_library_in_one_process_have_pools_of_their_own(program, t
 def off(program, words=None, **variables):
     """What the library says where points are off; the program goes on."""
     printed, said = program.end(words or java("Programs", "one"), **variables)
-    assert printed.startswith("false ") and len(said) == 1 and said[0].endswith("points are off")
+    assert "\nfalse " in printed and len(said) == 1 and said[0].endswith("points are off")
     assert list(program.stamps.rglob("*.ticks")) == []
     return said[0]
 
 
 def test_without_a_stamp_directory_nothing_is_measured_or_said(program):
     printed, said = program.end(java("Programs", "one"), TICKSCOPE_DIR="")
-    assert printed.startswith("false ") and said == []
+    assert "\nfalse " in printed and said == []
 
 
 def test_a_wrong_setting_is_named_with_what_was_expected(program):
@@ -284,7 +298,7 @@ def test_a_wrong_setting_is_named_with_what_was_expected(program):
         "TICKSCOPE_BLOCK_BYTES": "5000",
         "TICKSCOPE_POOL_BYTES": "much",
         "TICKSCOPE_POLICY": "passed=some",
-        "TICKSCOPE_WHEN_FULL": "wait",
+        "TICKSCOPE_WHEN_FULL": "panic",
         "TICKSCOPE_INJECT": "0:1000:0:0:2",
     }
     for name, value in wrong.items():
@@ -297,6 +311,12 @@ def test_a_policy_that_it_lacks_is_told_and_its_stamps_are_counted_as_refused(pr
     assert len(said) == 1 and "null or buffered" in said[0] and "every" in said[0]
     program.collect()
     assert [(of["stored"], of["refused"]) for of in channels(program.run)] == [(0, 3)]
+
+
+def test_a_pool_that_shall_make_stamps_wait_is_told_to_drop_them(program):
+    printed, said = program.end(java("Programs", "one"), TICKSCOPE_WHEN_FULL="wait")
+    assert "\ntrue " in printed and len(said) == 1
+    assert "'wait'" in said[0] and "dropped and counted" in said[0]
 
 
 def test_the_policy_null_keeps_nothing_and_counts_nothing(program):

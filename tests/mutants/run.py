@@ -91,7 +91,9 @@ def run(command, limit_s=HANG_S):
         return code, output.read()
 
 
-def compiles(test):
+def compiles(test, file):
+    if file.suffix == ".java":
+        return run(["make", "-s", "java"], BUILD_S)
     words = shlex.split(test)
     if "cargo" not in words:
         return 0, ""
@@ -122,13 +124,13 @@ def try_mutant(mutant, green):
     except anchor.Rotted as why:
         return "ROTTED", str(why)
     if test not in green:
-        compiles(test)  # the first build of a crate takes its time, which is none of the test's
+        compiles(test, file)  # the first build of a crate takes its time, which is none of the test's
         green[test], output = is_green(test)
         if not green[test]:
             return "ROTTED", f"its test is red without it: {output[-1500:]}"
     try:
         file.write_text(changed)
-        code, output = compiles(test)
+        code, output = compiles(test, file)
         if code != 0:
             return "ROTTED", f"it does not compile: {output[-1500:]}"
         for attempt in ("", "at the second try"):

@@ -98,9 +98,6 @@ final class Channel {
         memory.put(slot, id);
         memory.release(slot + 8, tick);
         slot += Layout.RECORD_BYTES;
-        if (Counter.FENCES && ordering == Ordering.BEFORE.ordinal()) {
-            VarHandle.fullFence(); // the tick that was stored is read, and seen, before anything that follows
-        }
     }
 
     private void refuse(int policy) {

@@ -19,8 +19,11 @@ import java.util.Locale;
 final class Counter {
     /** The field {@code counter} of entries and blocks: 0, the machine's, or the number of a clock. */
     static final int STAMPED;
-    /** Whether stores must be ordered around a reading here, for it has no fence of its own. */
-    static final boolean FENCES;
+    /** Whether a reading has no fences of its own, so that those of Java must do. */
+    private static final boolean FENCES;
+    /** Where such readings are stored: by many threads, of which no two meet often. */
+    private static final long[] STORED = new long[64 * 8];
+    private static final VarHandle STORE = MethodHandles.arrayElementVarHandle(long[].class);
     private static final MethodHandle PLAIN, BEFORE, AFTER;
     private static final String WHAT, FAILURE;
     private static final String OPTION = "tickscope.counter";
@@ -87,7 +90,7 @@ final class Counter {
     static long now(int ordering) {
         try {
             if (FENCES) {
-                VarHandle.fullFence(); // a JIT may move a reading of nanoTime past loads
+                return fenced();
             }
             switch (ordering) {
                 case 1: return (long) BEFORE.invokeExact();
@@ -97,6 +100,17 @@ final class Counter {
         } catch (Throwable e) {
             throw new AssertionError(e); // a reading throws nothing
         }
+    }
+
+    /**
+     * A reading that keeps its place. A JIT may move one of nanoTime past loads, so a fence stands before it; a volatile
+     * store of what was read stands behind it, and nothing that follows can be done before that store.
+     */
+    private static long fenced() throws Throwable {
+        VarHandle.fullFence();
+        long read = (long) PLAIN.invokeExact();
+        STORE.setVolatile(STORED, (int) (Thread.currentThread().getId() & 63) * 8, read);
+        return read;
     }
 
     /** Number of the machine's counter, whatever is stamped. */

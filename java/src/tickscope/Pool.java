@@ -65,6 +65,10 @@ final class Pool {
                 return null;
             }
             Counter.choose();
+            if (!settings.whenFull.equals("drop")) {
+                say("expected TICKSCOPE_WHEN_FULL as drop, the one that programs in Java have; found '"
+                    + settings.whenFull + "'. Stamps that find no room are dropped and counted");
+            }
             return new Pool(settings);
         } catch (IOException | RuntimeException | LinkageError e) {
             String why = e instanceof IllegalArgumentException ? e.getMessage() : "cannot make the pool: " + e;

@@ -16,7 +16,7 @@ final class Settings {
     /** Memory is addressed by numbers of 31 bits here; what is left of them is for entries. */
     private static final long POOL_MOST = 1L << 30;
 
-    final String directory, node;
+    final String directory, node, whenFull;
     final byte[] key;
     final int blockBytes, blockCount;
     private final Map<Pattern, Integer> policies;
@@ -31,8 +31,8 @@ final class Settings {
         long bytes = number(environment, "TICKSCOPE_POOL_BYTES", 16 << 20, 4096, POOL_MOST);
         blockCount = (int) Math.max(4, bytes / blockBytes);
         policies = policies(text(environment, "TICKSCOPE_POLICY", ""));
-        String full = text(environment, "TICKSCOPE_WHEN_FULL", "drop");
-        expect(full.equals("drop"), "TICKSCOPE_WHEN_FULL as drop, the one that programs in Java have", full);
+        whenFull = text(environment, "TICKSCOPE_WHEN_FULL", "drop");
+        expect(whenFull.matches("drop|wait|overwrite"), "TICKSCOPE_WHEN_FULL as drop, wait or overwrite", whenFull);
         for (String injected : List.of("TICKSCOPE_INJECT", "TICKSCOPE_INJECT_REALTIME")) {
             String map = text(environment, injected, "");
             expect(map.isEmpty(), "no " + injected + ", for programs in Java read the counter as it is", map);

@@ -1,6 +1,6 @@
 package tickscope;
 
-/** Prints what the library says of counters that are given: a line each, named by its first word. */
+/** Prints what the library says of counters that are given, and of a claim: a line each, named by its first word. */
 public final class Checks {
     private static final int BRACKETS = 100;
     private static final long LATER = 50_000_000, WIDTH = 30, GAP = 100;
@@ -11,6 +11,7 @@ public final class Checks {
     }
 
     public static void main(String[] none) {
+        System.out.println("claims " + claims());
         say("itself", tick -> tick);
         say("nanoseconds", tick -> tick * 10 / 26);
         say("nanoseconds-from-here", tick -> tick < LATER ? tick : LATER + (tick - LATER) * 10 / 26);
@@ -18,6 +19,14 @@ public final class Checks {
         say("offset", tick -> tick - 1_000);
         say("behind", tick -> tick + 1_000);
         say("step", tick -> tick < LATER ? tick : tick + 2 * WIDTH);
+    }
+
+    /** Whether a channel can be claimed, again while it is, and after it was let go. */
+    private static String claims() {
+        Channel channel = Pool.HERE.open("claimed", Ordering.PLAIN, null);
+        String claims = channel.claim() + " " + channel.claim();
+        channel.letGo();
+        return claims + " " + channel.claim();
     }
 
     private static void say(String name, Candidate candidate) {
