@@ -21,6 +21,7 @@ from codecs_cost import measure_codecs
 from figures import at_most, figure, median, none_of, print_table, quantile
 from foreign import SECONDS as FOREIGN_SECONDS
 from foreign import foreign_clocks
+from java import measure_java
 from load import measure_load
 from path import kernel_path
 from policies import measure_policies
@@ -41,7 +42,7 @@ CRATES = {
     "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
     "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
-    "codecs": ("store",), "sustained": ("cli", "store"), "load": ("load",),
+    "codecs": ("store",), "java": ("stamp",), "sustained": ("cli", "store"), "load": ("load",),
 }
 
 
@@ -400,13 +401,21 @@ def load(options):
     return measure_load(options)
 
 
+# ---- 18. Java --------------------------------------------------------------------------------------------------------
+
+
+def java(options):
+    """A stamp in Java on each JDK that is here: bench/java.py."""
+    return measure_java(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
-    "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained,
-    "load": load,
+    "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained, "load": load,
+    "java": java,
 }
 
 
