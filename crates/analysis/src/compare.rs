@@ -21,7 +21,8 @@ use crate::query::Query;
 mod run_figures;
 mod verdict;
 
-use run_figures::{Ends, Reference, RunFigure, figures};
+pub(crate) use run_figures::{Ends, Reference};
+use run_figures::{RunFigure, figures};
 pub use verdict::{ChangeTolerance, ChangeVerdict, LimitedBy};
 
 /// What all figures of a table together leave to chance, parts per million.

@@ -46,6 +46,13 @@ impl Error {
         Self { kind: Kind::Unresolved, message: message.to_string() }
     }
 
+    /// What ended with that exit code elsewhere.
+    pub fn of_code(code: u8, message: impl Display) -> Self {
+        let kinds = [Kind::Work, Kind::Input, Kind::Finding, Kind::Violated, Kind::Unresolved];
+        let kind = kinds.into_iter().find(|kind| *kind as u8 + 1 == code).unwrap_or(Kind::Work);
+        Self { kind, message: message.to_string() }
+    }
+
     /// The same, said of one of several runs.
     pub fn of_run(self, run: impl Display) -> Self {
         Self { message: format!("{run}: {}", self.message), ..self }

@@ -33,6 +33,7 @@ mod run;
 mod spool;
 mod stamps;
 mod state;
+mod sweep;
 mod table;
 mod traces;
 mod whole_file;
@@ -79,6 +80,9 @@ pub use stamps::{
     part_number, write_segment, write_segment_encoded,
 };
 pub use state::{RunState, Writing, newest_file, utc};
+pub use sweep::{
+    AgeFigure, Measure, ParameterValue, SweepManifest, SweepOrder, SweepParameter, TrialRecord, TrialState,
+};
 pub use table::Written;
 /// What the rows of channels and events of switches name.
 pub use tickscope_stamp::{

@@ -25,10 +25,10 @@ pub(super) struct RunFigure {
 
 /// One rank of all estimates, of all lower ends and of all upper ends, in ticks of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ends {
-    pub(super) ticks: i64,
-    pub(super) lo: i64,
-    pub(super) hi: i64,
+pub(crate) struct Ends {
+    pub(crate) ticks: i64,
+    pub(crate) lo: i64,
+    pub(crate) hi: i64,
 }
 
 impl RunFigure {
@@ -130,14 +130,14 @@ impl Sink for Timed {
 
 /// The counter that a run's durations are ticks of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Reference {
-    pub(super) hertz: u64,
+pub(crate) struct Reference {
+    pub(crate) hertz: u64,
     tolerance_ppm: u32,
     counter: (BootId, Label, Option<String>),
 }
 
 impl Reference {
-    pub(super) fn of(run: &Run) -> Result<Self, Error> {
+    pub(crate) fn of(run: &Run) -> Result<Self, Error> {
         let node = reference_node(run.manifest())?;
         let frequency = &node.counter.frequency;
         let clock = run.manifest().reference.clone();
@@ -149,12 +149,12 @@ impl Reference {
     }
 
     /// Whether ticks of both are of one counter, whatever is declared of how many it makes in a second.
-    pub(super) fn is_one_with(&self, other: &Self) -> bool {
+    pub(crate) fn is_one_with(&self, other: &Self) -> bool {
         self.counter == other.counter
     }
 
     /// From its ticks to those of another; `is_one`: all are of one counter.
-    pub(super) fn scale(&self, to: &Self, is_one: bool) -> Scale {
+    pub(crate) fn scale(&self, to: &Self, is_one: bool) -> Scale {
         match is_one {
             true => Scale { from: 1, to: 1, tolerance_ppm: 0 },
             false => Scale { from: self.hertz.into(), to: to.hertz.into(), tolerance_ppm: self.tolerance_ppm.into() },
@@ -163,7 +163,7 @@ impl Reference {
 }
 
 /// From ticks of one counter to those of another.
-pub(super) struct Scale {
+pub(crate) struct Scale {
     from: i128,
     to: i128,
     tolerance_ppm: i128,
@@ -171,12 +171,12 @@ pub(super) struct Scale {
 
 impl Scale {
     #[cfg(test)]
-    pub(super) fn between([from, to]: [u64; 2], tolerance_ppm: u32) -> Self {
+    pub(crate) fn between([from, to]: [u64; 2], tolerance_ppm: u32) -> Self {
         Self { from: from.into(), to: to.into(), tolerance_ppm: tolerance_ppm.into() }
     }
 
     /// Outward, with what the declared frequency leaves open.
-    pub(super) fn of(&self, Ends { ticks, lo, hi }: Ends) -> Ends {
+    pub(crate) fn of(&self, Ends { ticks, lo, hi }: Ends) -> Ends {
         let whole = |ticks: i64| i128::from(ticks) * self.to;
         // Of two rates off by parts `a` and `b` one is at most `(1 + a) / (1 - b)` of the other: `t / (1 - t)` more,
         // where `t` is their sum.

@@ -1,0 +1,403 @@
+//! A sweep's trials in one table: for each point of its parameters what its repetitions say together.
+//!
+//! Idea: a trial gives one value a measure, the one that its own table shows, and what the clocks leave open of it. A
+//! point's value is the median of its repetitions. Its interval is that of the median of all repetitions that could be
+//! made, with 95 %: the ranks that the binomial distribution gives, read off the trials' lower ends and off their upper
+//! ends, so it holds the spread over repetitions and the clocks' bounds. Fewer than 6 repetitions cannot give 95 %:
+//! then it reaches from the least to the most, and [`SweepFigure::confidence_per_million`] says what that is worth.
+//! Assumes: repetitions are independent, which a random order makes more likely. Guarantees: each trial that was made
+//! is in a figure or has its reason; the clocks' part is never averaged. Deliberately absent: a confidence that holds
+//! for all points of a table together.
+
+use std::path::Path;
+
+use serde::Serialize;
+use tickscope_stats::Confidence;
+use tickscope_store::{AgeFigure, Measure, ParameterValue, Run, SweepManifest, TrialRecord, TrialState};
+use tickscope_trace::Quantile;
+
+use crate::age::{AgeQuery, AgeSpan, age};
+use crate::analysis::{Analysis, analyse};
+use crate::compare::{Ends, Reference};
+use crate::error::Error;
+use crate::query::Query;
+use crate::ready::ready;
+
+/// What all trials say. Ticks of the reference of the first trial that is in a figure; within a version keys are added,
+/// never removed or renamed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SweepTable {
+    /// What the sweep's run file calls it.
+    pub name: String,
+    /// Ticks of a second; `None`: no trial is in a figure.
+    pub hertz: Option<u64>,
+    /// Names of the parameters.
+    pub parameters: Vec<String>,
+    /// What was taken from each trial.
+    pub measures: Vec<Measure>,
+    /// A row a point, in the order of the run file.
+    pub points: Vec<SweepPoint>,
+    /// In the order in which they were made.
+    pub trials: Vec<SweepTrial>,
+}
+
+/// A point of the parameters.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SweepPoint {
+    /// Its values.
+    pub values: Vec<ParameterValue>,
+    /// Repetitions that are in the figures.
+    pub repetitions: usize,
+    /// Those that are to be made.
+    pub of: usize,
+    /// By measure; `None`: no repetition has it.
+    pub figures: Vec<Option<SweepFigure>>,
+}
+
+/// One measure of a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct SweepFigure {
+    /// The median of the repetitions.
+    pub ticks: i64,
+    /// Not below, clocks and repetitions together; `None`: nothing bounds it.
+    pub lo_ticks: Option<i64>,
+    /// Not above.
+    pub hi_ticks: Option<i64>,
+    /// The lower end, if the clocks were exact.
+    pub spread_lo_ticks: i64,
+    /// The upper end, if the clocks were exact.
+    pub spread_hi_ticks: i64,
+    /// That the median of all repetitions that could be made lies between them; `None`: of one repetition, whose
+    /// interval is the clocks' alone, nobody knows.
+    pub confidence_per_million: Option<u32>,
+    /// Repetitions that have it.
+    pub repetitions: usize,
+    /// Traces, or updates received, of all repetitions.
+    pub count: u64,
+    /// Traces without both stamps, or updates not received.
+    pub lost: u64,
+}
+
+/// One trial.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SweepTrial {
+    /// From 1, in the order in which they are made.
+    pub number: u32,
+    /// From 1.
+    pub repetition: u32,
+    /// Values of the parameters.
+    pub values: Vec<ParameterValue>,
+    /// Its run, below the sweep's folder.
+    pub folder: Option<String>,
+    /// How far it is, or that it is in no figure.
+    pub state: &'static str,
+    /// Why it is in no figure, or what else is wrong with it.
+    pub why: Option<String>,
+    /// Exit code that says so.
+    pub code: u8,
+    /// Stamps that found no room: of these traces some count as lost.
+    pub dropped: u64,
+    /// By measure, in ticks as the table's.
+    pub figures: Vec<Option<TrialFigure>>,
+}
+
+/// One measure of a trial: what its own table shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct TrialFigure {
+    /// Of the estimates.
+    pub ticks: i64,
+    /// Not below; `None`: nothing bounds it.
+    pub lo_ticks: Option<i64>,
+    /// Not above.
+    pub hi_ticks: Option<i64>,
+    /// Traces, or updates received.
+    pub count: u64,
+    /// Traces without both stamps, or updates not received.
+    pub lost: u64,
+}
+
+/// Looks at all trials; `progress` is told how many were looked at.
+pub fn swept(
+    root: &Path,
+    sweep: &SweepManifest,
+    query: &Query,
+    mut progress: impl FnMut(usize),
+) -> Result<SweepTable, Error> {
+    let quantiles = sweep.measures.iter().filter_map(quantile).collect::<Result<Vec<_>, Error>>()?;
+    let query = Query { quantiles, ..query.clone() };
+    let (mut reference, mut trials) = (None::<Reference>, Vec::new());
+    for (at, trial) in sweep.trials.iter().enumerate() {
+        progress(at);
+        let mut row = SweepTrial::of(sweep, trial);
+        if let (TrialState::Made, Some(folder)) = (trial.state, &trial.folder) {
+            let measured = Measured::of(&root.join(folder), sweep, &query);
+            let measured = measured.map(|found| {
+                let first = reference.get_or_insert_with(|| found.reference.clone());
+                found.by(first)
+            });
+            row.take(measured);
+        }
+        trials.push(row);
+    }
+    let points = points(sweep, &trials);
+    Ok(SweepTable {
+        name: sweep.name.clone(),
+        hertz: reference.map(|reference| reference.hertz),
+        parameters: sweep.parameters.iter().map(|of| of.name.clone()).collect(),
+        measures: sweep.measures.clone(),
+        points,
+        trials,
+    })
+}
+
+fn quantile(measure: &Measure) -> Option<Result<Quantile, Error>> {
+    match measure {
+        Measure::Stage { quantile, .. } => {
+            Some(Quantile::per_million(Measure::quantile_per_million(*quantile)).map_err(Error::work))
+        }
+        Measure::Age { .. } => None,
+    }
+}
+
+/// A row a point, with its trials of any state.
+fn points(sweep: &SweepManifest, trials: &[SweepTrial]) -> Vec<SweepPoint> {
+    let mut known: Vec<&Vec<usize>> = sweep.trials.iter().map(|trial| &trial.point).collect();
+    known.sort();
+    known.dedup();
+    let of_point = |point: &Vec<usize>| {
+        let both = sweep.trials.iter().zip(trials).filter(|(trial, _)| trial.point == *point);
+        let rows: Vec<&SweepTrial> = both.map(|(_, row)| row).collect();
+        SweepPoint::of(values(sweep, point), &rows, sweep.measures.len())
+    };
+    known.into_iter().map(of_point).collect()
+}
+
+fn values(sweep: &SweepManifest, point: &[usize]) -> Vec<ParameterValue> {
+    sweep.parameters.iter().zip(point).map(|(of, &at)| of.values[at].clone()).collect()
+}
+
+impl SweepPoint {
+    fn of(values: Vec<ParameterValue>, rows: &[&SweepTrial], measures: usize) -> Self {
+        let counted: Vec<&&SweepTrial> = rows.iter().filter(|row| row.is_counted()).collect();
+        let figure = |measure: usize| {
+            let all: Vec<TrialFigure> = counted.iter().filter_map(|row| row.figures[measure]).collect();
+            SweepFigure::of(&all)
+        };
+        Self { values, repetitions: counted.len(), of: rows.len(), figures: (0..measures).map(figure).collect() }
+    }
+}
+
+/// What the interval of so many repetitions is worth: 95 % where they are enough; from the least to the most of fewer,
+/// the median lies beyond if all lie on one side of it.
+fn confidence(repetitions: usize) -> Option<u32> {
+    let exact = Quantile::MEDIAN.ranks(repetitions, Confidence::P95);
+    match (exact.lo.zip(exact.hi), repetitions) {
+        (Some(_), _) => Some(950_000),
+        (None, ..2) => None,
+        (None, few) => Some(1_000_000 - (2_000_000 >> few)),
+    }
+}
+
+impl SweepFigure {
+    fn of(all: &[TrialFigure]) -> Option<Self> {
+        let ranks = Quantile::MEDIAN.ranks(all.len(), Confidence::P95);
+        let [first, last] = match ranks.lo.zip(ranks.hi) {
+            Some((lo, hi)) => [lo, hi],
+            None => [1, all.len()],
+        };
+        let at = |rank: usize, of: fn(&TrialFigure) -> Option<i64>, unbound: i64| {
+            let mut values: Vec<i64> = all.iter().map(|one| of(one).unwrap_or(unbound)).collect();
+            let value = *values.select_nth_unstable(rank.checked_sub(1)?).1;
+            Some(value).filter(|value| *value != unbound)
+        };
+        let ticks = |rank: usize| at(rank, |one| Some(one.ticks), i64::MAX);
+        Some(Self {
+            ticks: ticks(Quantile::MEDIAN.rank(all.len())?)?,
+            lo_ticks: at(first, |one| one.lo_ticks, i64::MIN),
+            hi_ticks: at(last, |one| one.hi_ticks, i64::MAX),
+            spread_lo_ticks: ticks(first)?,
+            spread_hi_ticks: ticks(last)?,
+            confidence_per_million: confidence(all.len()),
+            repetitions: all.len(),
+            count: all.iter().map(|one| one.count).sum(),
+            lost: all.iter().map(|one| one.lost).sum(),
+        })
+    }
+}
+
+impl SweepTrial {
+    fn of(sweep: &SweepManifest, trial: &TrialRecord) -> Self {
+        let (state, why) = match trial.state {
+            TrialState::Missing => ("missing", Some("it is still to be made".into())),
+            TrialState::Begun => ("missing", Some("it goes on, or was cut off".into())),
+            TrialState::Made => ("made", None),
+            TrialState::Failed => ("failed", trial.why.clone()),
+        };
+        Self {
+            number: trial.number,
+            repetition: trial.repetition,
+            values: values(sweep, &trial.point),
+            folder: trial.folder.clone(),
+            state,
+            why,
+            code: if state == "missing" { 1 } else { trial.code },
+            dropped: 0,
+            figures: vec![None; sweep.measures.len()],
+        }
+    }
+
+    /// Takes in what the trial's run says; what it finds wrong keeps it out of the figures.
+    fn take(&mut self, measured: Result<Measured, Error>) {
+        match measured {
+            Ok(Measured { figures, dropped, limits, .. }) => {
+                (self.figures, self.dropped) = (figures, dropped);
+                if let Err(why) = limits {
+                    (self.code, self.why) = (why.code(), Some(why.to_string()));
+                }
+            }
+            Err(why) => (self.state, self.code, self.why) = ("invalid", why.code(), Some(why.to_string())),
+        }
+    }
+
+    /// Returns whether it is in the figures of its point.
+    pub fn is_counted(&self) -> bool {
+        self.state == "made"
+    }
+}
+
+/// What a trial's run says.
+struct Measured {
+    reference: Reference,
+    figures: Vec<Option<TrialFigure>>,
+    dropped: u64,
+    /// How it stands to its limits, whatever which it counts.
+    limits: Result<(), Error>,
+}
+
+impl Measured {
+    fn of(root: &Path, sweep: &SweepManifest, query: &Query) -> Result<Self, Error> {
+        let run = Run::open(root)?;
+        if let Some(fault) = run.faults()?.into_iter().next() {
+            return Err(fault.into());
+        }
+        let ready = ready(run, None)?;
+        let run = &ready.run;
+        let mut analysis = analyse(run, query, false)?;
+        if let Some(fault) = std::mem::take(&mut analysis.refused).into_iter().next() {
+            return Err(fault.into());
+        }
+        let events = run.events()?.found;
+        analysis.standing(&events)?;
+        let mut quantiles = 0;
+        let mut figure = |measure: &Measure| match measure {
+            Measure::Stage { stage, .. } => {
+                quantiles += 1;
+                of_stage(run, &analysis, stage, quantiles - 1)
+            }
+            Measure::Age { age: [from, to], of } => {
+                let asked = AgeQuery { from: from.clone(), to: to.clone(), key: None, limit_ns: None };
+                of_age(run, query, &asked, *of)
+            }
+        };
+        Ok(Self {
+            reference: Reference::of(run)?,
+            figures: sweep.measures.iter().map(&mut figure).collect::<Result<_, _>>()?,
+            dropped: run.channels()?.found.iter().map(|channel| channel.dropped.unsigned_abs()).sum(),
+            limits: analysis.expect_limits(&events),
+        })
+    }
+
+    /// The same in ticks of another reference.
+    fn by(self, reference: &Reference) -> Self {
+        let scale = self.reference.scale(reference, self.reference.is_one_with(reference));
+        let of = |found: TrialFigure| {
+            let TrialFigure { ticks, lo_ticks, hi_ticks, .. } = found;
+            let ends = scale.of(Ends { ticks, lo: lo_ticks.unwrap_or(ticks), hi: hi_ticks.unwrap_or(ticks) });
+            let (lo_ticks, hi_ticks) = (lo_ticks.map(|_| ends.lo), hi_ticks.map(|_| ends.hi));
+            TrialFigure { ticks: ends.ticks, lo_ticks, hi_ticks, ..found }
+        };
+        Self { figures: self.figures.into_iter().map(|one| one.map(of)).collect(), ..self }
+    }
+}
+
+/// A quantile of a stage, which is that of the trial's own table.
+fn of_stage(run: &Run, analysis: &Analysis, stage: &str, quantile: usize) -> Result<Option<TrialFigure>, Error> {
+    let row = &analysis.rows[run.layout()?.stage_named(stage).map_err(Error::work)?];
+    Ok(row.quantiles.get(quantile).map(|found| TrialFigure {
+        ticks: found.estimate,
+        lo_ticks: Some(found.lo),
+        hi_ticks: Some(found.hi),
+        count: row.count,
+        lost: row.missing,
+    }))
+}
+
+fn of_age(run: &Run, query: &Query, asked: &AgeQuery, of: AgeFigure) -> Result<Option<TrialFigure>, Error> {
+    let found = age(run, query, asked)?;
+    if let Some(finding) = found.findings.first() {
+        return Err(Error::finding(finding));
+    }
+    let span = found.over_keys.and_then(|ages| match of {
+        AgeFigure::Average => Some(ages.average),
+        AgeFigure::Peak => ages.peak,
+        AgeFigure::WithoutDelay => ages.without_delay,
+        AgeFigure::Excess => ages.excess,
+    });
+    let figure = |AgeSpan { estimate_ticks: ticks, lo_ticks, hi_ticks }| TrialFigure {
+        ticks,
+        lo_ticks,
+        hi_ticks,
+        count: found.updates.received,
+        lost: found.updates.lost,
+    };
+    Ok(span.map(figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(ticks: i64, reach: Option<i64>) -> TrialFigure {
+        let (lo_ticks, hi_ticks) = (reach.map(|reach| ticks - reach), reach.map(|reach| ticks + reach));
+        TrialFigure { ticks, lo_ticks, hi_ticks, count: 10, lost: 1 }
+    }
+
+    fn of(all: &[TrialFigure]) -> SweepFigure {
+        SweepFigure::of(all).unwrap()
+    }
+
+    #[test]
+    fn a_point_is_the_median_of_its_repetitions_between_the_least_and_the_most_of_few() {
+        let found = of(&[figure(30, Some(1)), figure(10, Some(5)), figure(20, Some(100))]);
+        assert_eq!((found.ticks, found.spread_lo_ticks, found.spread_hi_ticks), (20, 10, 30));
+        // Of three lower ends -80, 5 and 29 the least, of three upper ends 15, 31 and 120 the most.
+        assert_eq!((found.lo_ticks, found.hi_ticks), (Some(-80), Some(120)));
+        assert_eq!((found.count, found.lost, found.repetitions), (30, 3, 3));
+        assert_eq!(SweepFigure::of(&[]), None);
+    }
+
+    #[test]
+    fn the_interval_of_few_is_worth_what_the_chance_of_all_on_one_side_leaves() {
+        let worth = [0, 1, 2, 3, 4, 5, 6, 7, 50].map(confidence);
+        let few = [None, None, Some(500_000), Some(750_000), Some(875_000), Some(937_500)];
+        assert_eq!(worth[..6], few);
+        assert_eq!(worth[6..], [Some(950_000); 3]);
+    }
+
+    #[test]
+    fn of_many_repetitions_the_extremes_are_outside() {
+        let all: Vec<TrialFigure> = (1..=20).map(|ticks| figure(ticks, Some(0))).collect();
+        // Binomial (20, 1/2): the ranks 6 and 15 leave 2.07 % on each side, 7 and 14 would leave 5.8 %.
+        let found = of(&all);
+        assert_eq!((found.ticks, found.lo_ticks, found.hi_ticks), (10, Some(6), Some(15)));
+    }
+
+    #[test]
+    fn an_end_that_nothing_bounds_is_none_and_never_a_number() {
+        let found = of(&[figure(10, None), figure(20, Some(1))]);
+        assert_eq!((found.lo_ticks, found.hi_ticks, found.spread_lo_ticks), (None, None, 10));
+        let mut all: Vec<TrialFigure> = (1..=20).map(|ticks| figure(ticks, Some(0))).collect();
+        all[19] = figure(20, None);
+        assert_eq!((of(&all).lo_ticks, of(&all).hi_ticks), (Some(5), Some(15)), "one end of 20 moves a rank by one");
+    }
+}
