@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -42,7 +43,21 @@ def lacking(shown, found, place):
             yield from lacking(shown[0], found[0], f"{place}[0]")
 
 
-SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
+def sweep_of(run, folder):
+    """A sweep of one trial that is a copy of that run."""
+    shutil.copytree(run, folder / "trial-0001")
+    age = {"age": ["client.send", "server.received"], "of": "average"}
+    trial = {"number": 1, "repetition": 1, "point": [0], "state": "made", "folder": "trial-0001", "why": None}
+    trial["code"] = 0
+    sweep = {"sweep": 1, "name": "s", "run_file": "", "run_file_place": None, "run_file_directory": "/"}
+    sweep |= {"order": "given", "seed": 1, "seconds": None, "keep_ms": None}
+    sweep |= {"parameters": [{"name": "rate", "values": [1000]}], "repetitions": 1, "trials": [trial]}
+    sweep |= {"measures": [{"stage": "end-to-end", "quantile": 0.99}, age]}
+    (folder / "sweep.json").write_text(json.dumps(sweep))
+    return folder
+
+
+SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age", "sweep"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -56,6 +71,8 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         "collect": ["collect", tmp_path, "--run", tmp_path / "run"],
         "age": ["show", swinging_run, "--age", "client.send", "server.received", "--limit", "5ms"],
     }
+    if command == "sweep":
+        words["sweep"] = ["show", sweep_of(swinging_run, tmp_path / "sweep")]
     found = json.loads(said(tickscope, *words[command], "--json"))
     assert list(lacking(json.loads(example), found, command)) == []
 

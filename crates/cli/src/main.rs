@@ -26,6 +26,7 @@ mod output;
 mod report;
 mod run;
 mod show;
+mod sweep;
 mod tail;
 mod unmatched;
 

@@ -3,19 +3,23 @@
 use std::io::{Write, stderr};
 
 use tickscope_analysis::Query;
-use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
-use tickscope_store::Run;
+use tickscope_experiment::{Forward, RunSettings, RunSource, RunText, SweepPlan, interrupt};
+use tickscope_store::{Run, SweepManifest};
 use tickscope_tick::printable;
 
 use crate::failure::Failure;
 use crate::options::{ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, report, show};
+use crate::{chosen_run, counts, output, report, show, sweep};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
-    let settings = settings(options);
+    let file = options.file.as_deref().map(RunText::read).transpose()?;
+    if let Some(plan) = file.as_ref().map(SweepPlan::of).transpose()?.flatten() {
+        return sweep::run(options, plan);
+    }
+    let settings = settings(options, file);
     if options.check {
         return output::print(tickscope_experiment::check(&settings)?.as_bytes());
     }
@@ -25,6 +29,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 
 /// Goes on with a run, and prints its table.
 pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
+    if SweepManifest::is_at(&options.run) {
+        return sweep::resume(options);
+    }
     let (run, measured) = tickscope_experiment::resume(chosen_run::open(Some(&options.run))?.root())?;
     print(&run, measured, options.json, options.report)
 }
@@ -68,14 +75,14 @@ fn table(run: &Run, json: bool, report: bool) -> (Result<(), Failure>, Result<()
     (shown, if report { report::beside(&opened) } else { Ok(()) })
 }
 
-fn settings(options: &RunOptions) -> RunSettings {
-    let RunOptions { file, command, out, seconds, keep, overhead, detach, json, .. } = options;
+fn settings(options: &RunOptions, file: Option<RunText>) -> RunSettings {
+    let RunOptions { command, out, seconds, keep, overhead, detach, json, .. } = options;
     // JSON alone goes to standard output.
     let forward = if *json { Forward::Stderr } else { Forward::Stdout };
     let source = match file {
-        Some(file) => RunSource::File(file.clone()),
+        Some(file) => RunSource::File(file),
         None => RunSource::Command(command.clone(), forward),
     };
     let (out, seconds, keep) = (out.clone(), *seconds, *keep);
-    RunSettings { source, out, seconds, keep, overhead: *overhead, detach: *detach }
+    RunSettings { source, out, seconds, keep, overhead: *overhead, detach: *detach, trial: None }
 }

@@ -8,7 +8,7 @@ use tickscope_analysis::{
 use tickscope_bracket::Rho;
 use tickscope_experiment::{LimitFile, layout_of};
 use tickscope_show::stage_table::{Shown, View, text};
-use tickscope_store::{LayoutText, Run};
+use tickscope_store::{LayoutText, Run, SweepManifest};
 use tickscope_tick::Source;
 use tickscope_trace::Quantile;
 
@@ -16,10 +16,13 @@ use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
 use crate::output::{self, note};
-use crate::{age, chosen_run, counts, groups};
+use crate::{age, chosen_run, counts, groups, sweep};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
+    if let Some(root) = options.run.as_deref().filter(|root| SweepManifest::is_at(root)) {
+        return sweep::show(options, root);
+    }
     if let Some(point) = &options.counts {
         return counts::show(options, point);
     }

@@ -40,6 +40,7 @@ use crate::preflight;
 use crate::process::Forward;
 use crate::record::RunRecord;
 use crate::roles::Role;
+use crate::run_file::RunText;
 use crate::sites;
 use crate::window::Keep;
 
@@ -58,13 +59,15 @@ pub struct RunSettings {
     pub overhead: bool,
     /// Nodes of this host go on for an hour when this process is killed, as those elsewhere do.
     pub detach: bool,
+    /// What progress calls it, where it is one of several; what holds for all of them is said elsewhere.
+    pub trial: Option<String>,
 }
 
 /// Where a plan is taken from.
 #[derive(Clone, Debug)]
 pub enum RunSource {
-    /// A run file; `-`: standard input.
-    File(PathBuf),
+    /// A run file.
+    File(RunText),
     /// One command, whose standard output goes on to ours or elsewhere.
     Command(Vec<String>, Forward),
 }
@@ -73,7 +76,7 @@ impl RunSettings {
     /// The plan, and the run's directory.
     fn plan(&self) -> Result<(Plan, PathBuf), Error> {
         let mut plan = match &self.source {
-            RunSource::File(file) => Plan::read(file)?,
+            RunSource::File(file) => Plan::of(file)?,
             RunSource::Command(command, forward) => {
                 let mut plan = Plan::of_command(command)?;
                 plan.policies = environment::policies(environment::own).map_err(Error::input)?;
@@ -82,6 +85,7 @@ impl RunSettings {
             }
         };
         plan.origin.detach = self.detach;
+        plan.origin.trial = self.trial.clone();
         plan.run.seconds = self.seconds.unwrap_or(plan.run.seconds);
         plan.run.keep = self.keep.or(plan.run.keep);
         let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
@@ -103,9 +107,14 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
     interrupt::catch_dump();
     let (plan, root) = settings.plan()?;
-    say_orphans();
+    let alone = settings.trial.is_none();
+    if alone {
+        say_orphans();
+    }
     preflight::check(&plan, &root)?;
-    say_unused(&plan);
+    if alone {
+        say_unused(&plan);
+    }
     let mut claimed = preflight::Claimed::take(&root)?;
     let (mut conductor, overhead) = match begin_in(&mut claimed, settings, &plan, &root) {
         Ok(begun) => begun,
@@ -137,19 +146,19 @@ fn begin_in<'a>(
     let quiet = plan.origin.forward != Forward::Nowhere;
     let conductor = Conductor { quiet, ..Conductor::over_pipes(plan, root)? };
     claimed.let_go();
-    if !quiet || plan.run.keep.is_some() {
+    if settings.trial.is_none() && (!quiet || plan.run.keep.is_some()) {
         forecast(plan, root).lines().for_each(|line| show_progress(line, Shown::AsLine));
     }
     Ok((conductor, overhead))
 }
 
 /// Says what of the environment has no effect.
-fn say_unused(plan: &Plan) {
+pub(crate) fn say_unused(plan: &Plan) {
     environment::unused(plan, environment::own).iter().for_each(notice::say);
 }
 
 /// Names what runs that no longer live have left, in a line.
-fn say_orphans() {
+pub(crate) fn say_orphans() {
     let orphans = leftovers::orphans();
     if let Some(first) = orphans.first() {
         let more = if orphans.len() > 1 { format!(", and {} more", orphans.len() - 1) } else { String::new() };
@@ -551,7 +560,8 @@ impl<'a> Conductor<'a> {
     fn show_progress(&self, elapsed: Duration, terminal: bool) {
         let place = if terminal { Shown::OnTerminal { last: false } } else { Shown::AsLine };
         let (done, all, rho) = (elapsed.as_secs(), self.plan.run.seconds, self.plan.clock.rho);
-        show_progress(&format!("measuring {done:>4} of {all} s on {}, rho {rho}", self.network), place);
+        let trial = self.plan.origin.trial.as_ref().map_or(String::new(), |trial| format!("{trial}: "));
+        show_progress(&format!("{trial}measuring {done:>4} of {all} s on {}, rho {rho}", self.network), place);
     }
 
     /// Ends collectors and clock monitors and removes what they stored; the last lines of the commands stay.

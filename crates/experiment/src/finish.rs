@@ -175,17 +175,17 @@ fn nothing_begun(root: &Path) -> Result<Error, Error> {
 
 /// Lets one process at a time finish a run, by a lock of another kind than the one that says that it goes on.
 pub(crate) fn alone(run: &Run, to_do: &str) -> Result<File, Error> {
-    let place = run.paths().lock();
+    let root = run.root().display();
+    let wait = || Error::work(format!("cannot {to_do} {root}: another process finishes or resumes it. Wait for it"));
+    lock(&run.paths().lock())?.ok_or_else(wait)
+}
+
+/// Holds a file, which is made if need be, as long as what is returned lives; `None`: another process does.
+pub(crate) fn lock(place: &Path) -> Result<Option<File>, Error> {
     let wrong = |e: std::io::Error| Error::work(format!("cannot lock {}: {e}. Check its rights", place.display()));
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&place).map_err(wrong)?;
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(place).map_err(wrong)?;
     // SAFETY: a system call on a descriptor that outlives it.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(file),
-        _ => {
-            let run = run.root().display();
-            Err(Error::work(format!("cannot {to_do} {run}: another process finishes or resumes it. Wait for it")))
-        }
-    }
+    Ok((unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0).then_some(file))
 }
 
 /// Returns whether an ended run lacks anything that can still be had.

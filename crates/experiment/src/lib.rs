@@ -43,6 +43,7 @@ pub mod roles;
 mod run_file;
 mod sample;
 mod sites;
+mod sweep;
 mod window;
 
 pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
@@ -56,8 +57,9 @@ pub use plan::{NodePlan, Plan};
 pub use process::Forward;
 pub use readiness::{Readiness, Ready};
 pub use resume::resume;
-pub use run_file::layout_of;
+pub use run_file::{RunText, layout_of};
 pub use sample::run_file_to_start_from;
+pub use sweep::{SweepPlan, SweepSettings, check_sweep, continue_sweep, sweep};
 pub use tickscope_analysis::Error;
 pub use window::Keep;
 

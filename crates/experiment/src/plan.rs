@@ -78,6 +78,8 @@ pub(crate) struct PlanOrigin {
     pub forward: Forward,
     /// The nodes of this host outlive the command that runs them, too.
     pub detach: bool,
+    /// What progress calls the run, where it is one of several.
+    pub trial: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

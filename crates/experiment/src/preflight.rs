@@ -287,7 +287,7 @@ fn missing(root: &Path) -> Vec<PathBuf> {
 }
 
 /// A file in the run's directory that whoever begins a run there holds, until there is a run.
-const CLAIM: &str = ".starting";
+pub(crate) const CLAIM: &str = ".starting";
 
 /// Returns whether a process that lives begins a run in that directory.
 pub(crate) fn is_claimed(root: &Path) -> bool {

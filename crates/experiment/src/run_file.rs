@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -42,14 +42,26 @@ pub fn layout_of(path: &Path) -> Result<LayoutText, Error> {
     Ok(file.layout)
 }
 
-impl Plan {
-    /// Reads and checks a run file. `-` is standard input; its paths start from the current directory.
+/// A run file that was read, and where its paths start from.
+#[derive(Clone, Debug)]
+pub struct RunText {
+    /// What messages call it.
+    pub name: String,
+    /// Where it lies, from the file system's root on; `None`: it was read from standard input.
+    pub place: Option<PathBuf>,
+    /// Its text.
+    pub text: String,
+    /// The folder that its paths start from.
+    pub folder: PathBuf,
+}
+
+impl RunText {
+    /// Reads a run file. `-` is standard input; its paths start from the current directory.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let (name, text, folder) = if path == Path::new("-") {
-            ("the run file on standard input".into(), text_of(std::io::stdin()), Path::new("").into())
+        let (name, text, place) = if path == Path::new("-") {
+            ("the run file on standard input".into(), text_of(std::io::stdin()), None)
         } else {
-            let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-            (path.display().to_string(), read_text(path), folder)
+            (path.display().to_string(), read_text(path), Some(path))
         };
         let text = text.map_err(|e| {
             Error::input(format!(
@@ -57,11 +69,21 @@ impl Plan {
                  COMMAND` needs none"
             ))
         })?;
+        let folder = place.and_then(Path::parent).unwrap_or(Path::new(""));
         let folder =
             std::path::absolute(std::env::current_dir().unwrap_or_default().join(folder)).map_err(Error::work)?;
-        let mut plan = Self::parse(&text).map_err(|why| Error::input(format!("{name}: {why}")))?;
+        let place = place.map(std::path::absolute).transpose().map_err(Error::work)?;
+        Ok(Self { name, place, text, folder })
+    }
+}
+
+impl Plan {
+    /// The checked plan of a run file.
+    pub fn of(file: &RunText) -> Result<Self, Error> {
+        let RunText { name, text, folder, .. } = file;
+        let mut plan = Self::parse(text).map_err(|why| Error::input(format!("{name}: {why}")))?;
         plan.run.out = plan.run.out.map(|out| folder.join(out));
-        plan.origin = PlanOrigin { folder, text: Some(text), ..PlanOrigin::default() };
+        plan.origin = PlanOrigin { folder: folder.clone(), text: Some(text.clone()), ..PlanOrigin::default() };
         Ok(plan)
     }
 
@@ -84,7 +106,7 @@ impl Plan {
         plan.nodes[0].command = command.to_vec();
         let folder =
             std::env::current_dir().map_err(|e| Error::work(format!("cannot find the current directory: {e}")))?;
-        plan.origin = PlanOrigin { folder, text: None, forward: Forward::Stdout, detach: false };
+        plan.origin = PlanOrigin { folder, text: None, forward: Forward::Stdout, ..PlanOrigin::default() };
         Ok(plan)
     }
 
@@ -303,7 +325,7 @@ fn check_what_needs_connect(node: &NodePlan) -> Result<(), String> {
     }
 }
 
-fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
+pub(crate) fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
     if (least..=most).contains(&found) {
         return Ok(());
     }
@@ -428,6 +450,7 @@ pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sweep::SweepPlan;
     use std::collections::BTreeSet;
     use tickscope_store::{Codec, Encoding};
 
@@ -437,7 +460,10 @@ mod tests {
     fn every_file_in_experiments_is_a_plan() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
         for file in std::fs::read_dir(folder).unwrap() {
-            Plan::read(&file.unwrap().path()).unwrap();
+            let file = RunText::read(&file.unwrap().path()).unwrap();
+            if SweepPlan::of(&file).unwrap().is_none() {
+                Plan::of(&file).unwrap();
+            }
         }
     }
 

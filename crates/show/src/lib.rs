@@ -38,6 +38,7 @@ mod rivals;
 pub mod stage_table;
 mod stages;
 mod summary;
+mod sweep;
 mod tail;
 pub mod terminal;
 mod text;
@@ -55,6 +56,7 @@ pub use comparison::comparison_text;
 pub use counts::counts_document;
 use document::Words;
 use quantity::Unit;
+pub use sweep::SweepText;
 pub use tail::SlowTraces;
 pub use x_lap::{XLap, XLapFigure};
 

@@ -1,0 +1,177 @@
+//! A sweep: a row a point of its parameters, and what its trials lack.
+//!
+//! Guarantees: ends are rounded outward to the digit that is shown; a trial that is in no figure is named with its
+//! reason. Deliberately absent: computing (`tickscope_analysis::sweep`).
+
+use tickscope_analysis::{SweepFigure, SweepPoint, SweepTable, SweepTrial};
+use tickscope_store::{AgeFigure, Measure};
+use tickscope_tick::Unit as Ticks;
+
+use crate::document::{self, Block};
+use crate::quantity::{Unit, count, counted};
+use crate::stage_table::Scale;
+
+/// Trials in no figure that are named.
+const MOST_NAMED: usize = 20;
+
+/// A sweep's table, in a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepText<'a> {
+    /// What its trials say.
+    pub table: &'a SweepTable,
+    /// `None`: the unit that fits.
+    pub scale: Option<Scale>,
+}
+
+impl SweepText<'_> {
+    /// As text for a terminal.
+    pub fn text(&self) -> String {
+        let mut blocks = vec![Block::paragraph(self.sentence()), Block::paragraph(""), self.table()];
+        blocks.push(Block::paragraph(""));
+        blocks.extend(self.remarks().into_iter().map(Block::paragraph));
+        blocks.extend(self.without_figures().into_iter().map(Block::Alarm));
+        document::text(&blocks)
+    }
+
+    fn sentence(&self) -> String {
+        let SweepTable { name, points, trials, parameters, .. } = self.table;
+        let made = trials.iter().filter(|trial| trial.is_counted()).count();
+        format!(
+            "{name}: {} of {}; {made} of {} are in the figures.",
+            counted(points.len(), "point"),
+            parameters.join(" and "),
+            counted(trials.len(), "trial")
+        )
+    }
+
+    fn unit(&self) -> Unit {
+        let hertz = self.table.hertz.unwrap_or(1);
+        let all = || self.table.points.iter().flat_map(|point| &point.figures).flatten().map(|found| found.ticks);
+        let shortest = all().filter(|&ticks| ticks > 0).min().unwrap_or(i64::MAX);
+        let most = all().max().unwrap_or(0).min(shortest.saturating_mul(1000));
+        Unit(self.scale.map_or_else(|| Ticks::for_durations_up_to(hertz, most), |scale| scale.unit(hertz)))
+    }
+
+    fn table(&self) -> Block {
+        let SweepTable { parameters, measures, points, .. } = self.table;
+        let unit = self.unit();
+        let heads = heads(measures).into_iter().map(|head| format!("{head}, {}", unit.name()));
+        let columns = parameters.iter().cloned().chain(["trials".into()]).chain(heads);
+        let columns: Vec<String> = columns.chain(["traces", "lost"].map(String::from)).collect();
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        Block::table("Points", &columns, points.iter().map(|point| row(point, unit)))
+    }
+
+    /// What the figures are, and what they rest on.
+    fn remarks(&self) -> Vec<String> {
+        let SweepTable { measures, points, trials, .. } = self.table;
+        let told =
+            heads(measures).into_iter().zip(measures).map(|(head, measure)| format!("{head}: {}", told(measure)));
+        let mut remarks = vec![format!("{}.", told.collect::<Vec<_>>().join("; "))];
+        let figures = || points.iter().flat_map(|point| &point.figures).flatten();
+        remarks.push(intervals(figures().filter_map(|found| found.confidence_per_million).collect()));
+        if figures().any(|found| found.confidence_per_million.is_none()) {
+            remarks.push(
+                "The interval of a single repetition is the clocks' alone: how much another one would differ is in \
+                 none. Set repetitions in [sweep]."
+                    .into(),
+            );
+        }
+        let dropped: u64 = trials.iter().map(|trial| trial.dropped).sum();
+        if dropped > 0 {
+            remarks.push(format!(
+                "{} found no room, of {}: of them some traces count as lost.",
+                counted(dropped, "stamp"),
+                counted(trials.iter().filter(|trial| trial.dropped > 0).count(), "trial")
+            ));
+        }
+        remarks.retain(|remark| !remark.is_empty());
+        remarks
+    }
+
+    /// Trials in no figure, and what is wrong with others.
+    fn without_figures(&self) -> Vec<String> {
+        let all: Vec<&SweepTrial> = self.table.trials.iter().filter(|trial| trial.why.is_some()).collect();
+        let mut lines: Vec<String> = all.iter().take(MOST_NAMED).map(|trial| self.without(trial)).collect();
+        if let Some(more) = all.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+            lines.push(format!("And {}, which --json names.", counted(more, "more trial")));
+        }
+        lines
+    }
+
+    fn without(&self, trial: &SweepTrial) -> String {
+        let values = self.table.parameters.iter().zip(&trial.values);
+        let values: Vec<String> = values.map(|(name, value)| format!("{name} = {value}")).collect();
+        let why = trial.why.as_deref().unwrap_or_default();
+        let state = if trial.is_counted() { "in the figures" } else { trial.state };
+        let folder = trial.folder.as_ref().map_or(String::new(), |folder| format!(" [{folder}]"));
+        format!("Trial {} ({}): {state}: {why}{folder}", trial.number, values.join(", "))
+    }
+}
+
+/// What intervals of several repetitions are worth.
+fn intervals(confidences: Vec<u32>) -> String {
+    let (Some(least), Some(most)) = (confidences.iter().min(), confidences.iter().max()) else {
+        return String::new();
+    };
+    let percent = |share: u32| format!("{}", f64::from(share / 1000) / 10.0);
+    let worth = match least == most {
+        true => percent(*least),
+        false => format!("{} to {}", percent(*least), percent(*most)),
+    };
+    format!(
+        "A figure is the median of a point's repetitions; between its brackets lies the median of all that could be \
+         made, at {worth} % for each by itself: their spread and the clocks' bounds."
+    )
+}
+
+fn row(point: &SweepPoint, unit: Unit) -> Vec<String> {
+    let mut cells: Vec<String> = point.values.iter().map(ToString::to_string).collect();
+    cells.push(match point.repetitions == point.of {
+        true => point.of.to_string(),
+        false => format!("{} of {}", point.repetitions, point.of),
+    });
+    cells.extend(point.figures.iter().map(|found| found.map_or("–".into(), |found| interval(&found, unit))));
+    let first = point.figures.iter().flatten().next();
+    let of = |number: fn(&SweepFigure) -> u64| first.map_or("–".into(), |found| count(number(found)));
+    cells.extend([of(|found| found.count), of(|found| found.lost)]);
+    cells
+}
+
+/// `12.34 [12.10, 13.02]`.
+fn interval(found: &SweepFigure, unit: Unit) -> String {
+    let end = |end: Option<String>| end.unwrap_or_else(|| "?".into());
+    let [lo, hi] = [found.lo_ticks.map(|lo| unit.down(lo)), found.hi_ticks.map(|hi| unit.up(hi))].map(end);
+    format!("{} [{lo},\u{a0}{hi}]", unit.near(found.ticks))
+}
+
+/// Short names of measures: `p99`, `average age`; numbered where two would be called the same.
+pub(crate) fn heads(measures: &[Measure]) -> Vec<String> {
+    let head = |measure: &Measure| match measure {
+        Measure::Stage { quantile, .. } => format!("p{}", f64::from(Measure::quantile_per_million(*quantile)) / 1e4),
+        Measure::Age { of, .. } => age(*of).into(),
+    };
+    let bare: Vec<String> = measures.iter().map(head).collect();
+    let numbered = |(at, head): (usize, &String)| match bare.iter().filter(|other| *other == head).count() {
+        1 => head.clone(),
+        _ => format!("{head} ({})", 1 + bare[..at].iter().filter(|other| *other == head).count()),
+    };
+    bare.iter().enumerate().map(numbered).collect()
+}
+
+fn age(of: AgeFigure) -> &'static str {
+    match of {
+        AgeFigure::Average => "average age",
+        AgeFigure::Peak => "peak age",
+        AgeFigure::WithoutDelay => "age without delay",
+        AgeFigure::Excess => "excess age",
+    }
+}
+
+/// What a measure is of.
+pub(crate) fn told(measure: &Measure) -> String {
+    match measure {
+        Measure::Stage { stage, .. } => format!("of {stage}"),
+        Measure::Age { age: [from, to], .. } => format!("of what {to} knows of {from}"),
+    }
+}
