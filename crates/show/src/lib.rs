@@ -22,6 +22,7 @@ pub mod clock_page;
 mod comparison;
 mod counts;
 pub mod document;
+mod drawn_figure;
 mod few_traces;
 mod headline;
 mod limits;
@@ -55,10 +56,11 @@ pub use age::AgeTable;
 pub use comparison::comparison_text;
 pub use counts::counts_document;
 use document::Words;
+pub use drawn_figure::DrawnFigure;
 use quantity::Unit;
 pub use sweep::SweepText;
 pub use tail::SlowTraces;
-pub use x_lap::{XLap, XLapFigure};
+pub use x_lap::XLap;
 
 /// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they
 /// change their meaning.

@@ -10,11 +10,10 @@ use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, StageJitter, TimeWind
 use tickscope_tick::Unit as Ticks;
 
 use crate::document::Block;
+use crate::drawn_figure::DrawnFigure;
 use crate::headline::sentence;
-use crate::pdf;
 use crate::plot::{Axis, Figure, Ink, Room, Row, short};
 use crate::quantity::Unit;
-use crate::text::Text;
 
 /// Stages that are drawn, at most; a path of more is told so.
 const MOST_STAGES: usize = 12;
@@ -36,23 +35,6 @@ pub struct XLap<'a> {
     pub over_time: Option<&'a OverTime>,
 }
 
-/// One of the figures.
-pub struct XLapFigure {
-    /// A name for files.
-    pub name: &'static str,
-    /// What it shows.
-    pub title: String,
-    /// Units, counts, and how to read it.
-    pub caption: String,
-    /// The drawings, from left to right and from top to bottom.
-    drawings: Vec<Drawing>,
-}
-
-struct Drawing {
-    size: [f64; 2],
-    svg: String,
-}
-
 impl<'a> XLap<'a> {
     /// The plot of what a page draws.
     pub fn of(figures: &'a Figures, hertz: u64) -> Self {
@@ -63,11 +45,11 @@ impl<'a> XLap<'a> {
     }
 
     /// All that can be drawn; a sentence for each that cannot.
-    pub fn figures(&self) -> (Vec<XLapFigure>, Vec<String>) {
+    pub fn figures(&self) -> (Vec<DrawnFigure>, Vec<String>) {
         self.drawn(Room::Wide)
     }
 
-    fn drawn(&self, room: Room) -> (Vec<XLapFigure>, Vec<String>) {
+    fn drawn(&self, room: Room) -> (Vec<DrawnFigure>, Vec<String>) {
         let nothing = |what: &str| format!("no {what}: no trace has every stage of the path and the whole");
         if self.jitter.traces == 0 {
             return (Vec::new(), vec![nothing("figure of stages")]);
@@ -144,7 +126,7 @@ impl<'a> XLap<'a> {
     }
 
     /// Figure 3: where the time of a typical trace goes, phase by phase.
-    fn trace(&self, room: Room) -> Option<XLapFigure> {
+    fn trace(&self, room: Room) -> Option<DrawnFigure> {
         let trace = self.typical?;
         let phases: Vec<(&str, [f64; 2])> = self
             .stages
@@ -167,11 +149,11 @@ impl<'a> XLap<'a> {
              that overlap; stages of the path follow one another.",
             trace.id, trace.kind, self.jitter.traces
         );
-        Some(XLapFigure::of("trace", "A typical trace over time".into(), caption, vec![figure]))
+        Some(DrawnFigure::of("trace", "A typical trace over time".into(), caption, vec![figure]))
     }
 
     /// The whole while the run went on, and how many traces began.
-    fn over_time(&self, found: &OverTime) -> XLapFigure {
+    fn over_time(&self, found: &OverTime) -> DrawnFigure {
         let seconds = |ticks: u64| self.ns(ticks as f64) / 1e9;
         let at = |window: &TimeWindow| seconds(window.begins_ticks) + seconds(found.window_ticks) / 2.0;
         let measured = || found.windows.iter().filter_map(|window| Some((at(window), window.whole_ticks?)));
@@ -200,7 +182,7 @@ impl<'a> XLap<'a> {
             self.trend(found.trend),
             self.of_how_many()
         );
-        XLapFigure::of("over-time", "End to end over the run".into(), caption, vec![figure, counts])
+        DrawnFigure::of("over-time", "End to end over the run".into(), caption, vec![figure, counts])
     }
 
     fn trend(&self, trend: Option<Trend>) -> String {
@@ -219,7 +201,7 @@ impl<'a> XLap<'a> {
     }
 
     /// Figure 4: box plots, a row a stage.
-    fn boxes(&self, room: Room, name: &'static str, of: impl Fn(&StageJitter) -> Option<&JitterBox>) -> XLapFigure {
+    fn boxes(&self, room: Room, name: &'static str, of: impl Fn(&StageJitter) -> Option<&JitterBox>) -> DrawnFigure {
         let of_which = if name == "jitter" { "up to the threshold" } else { "of all traces" };
         let (stages, more) = self.shown();
         let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
@@ -246,7 +228,7 @@ impl<'a> XLap<'a> {
             "Median, quartiles, whiskers at the last value within 1.5 IQR, outliers as circles. {}{thinned}{more}",
             self.of_how_many()
         );
-        XLapFigure::of(name, format!("Jitter of each stage, {of_which}"), caption, vec![figure])
+        DrawnFigure::of(name, format!("Jitter of each stage, {of_which}"), caption, vec![figure])
     }
 
     /// What a box reaches to, with the outliers that are drawn, ns.
@@ -267,7 +249,7 @@ impl<'a> XLap<'a> {
     }
 
     /// The stages of traces above and below the threshold, two boxes a row.
-    fn above_and_below(&self, room: Room) -> XLapFigure {
+    fn above_and_below(&self, room: Room) -> DrawnFigure {
         let (stages, more) = self.shown();
         let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
         let boxes = |stage: &&StageJitter| [stage.below.clone(), stage.above.clone()];
@@ -283,11 +265,11 @@ impl<'a> XLap<'a> {
             "Upper box of each stage: traces up to the end-to-end threshold; lower box: those above it. {}{more}",
             self.of_how_many()
         );
-        XLapFigure::of("above-below", "Stages of traces below and above the threshold".into(), caption, vec![figure])
+        DrawnFigure::of("above-below", "Stages of traces below and above the threshold".into(), caption, vec![figure])
     }
 
     /// Figure 5: how often each stage is an outlier where the whole is one.
-    fn causes(&self, room: Room) -> XLapFigure {
+    fn causes(&self, room: Room) -> DrawnFigure {
         let Jitter { above, uncaused, several, .. } = self.jitter;
         let (stages, more) = self.shown();
         let parts = stages.iter().filter(|stage| !stage.is_whole);
@@ -308,11 +290,11 @@ impl<'a> XLap<'a> {
         );
         let threshold = self.jitter.threshold_ticks.map_or("none".into(), |ticks| short(self.ns(ticks)));
         let title = format!("Jitter causes (threshold: {threshold}, {above} traces)");
-        XLapFigure::of("causes", title, caption, vec![figure])
+        DrawnFigure::of("causes", title, caption, vec![figure])
     }
 
     /// Figure 6: each stage against the whole.
-    fn correlations(&self) -> XLapFigure {
+    fn correlations(&self) -> DrawnFigure {
         let (stages, more) = self.shown();
         let mut said = Vec::new();
         let drawings = stages.iter().filter(|stage| !stage.is_whole).map(|stage| {
@@ -339,7 +321,7 @@ impl<'a> XLap<'a> {
             said.join("; "),
             self.of_how_many()
         );
-        XLapFigure::of("correlation", "Each stage against end-to-end".into(), caption, drawings)
+        DrawnFigure::of("correlation", "Each stage against end-to-end".into(), caption, drawings)
     }
 
     /// The line of a fit over the stretch of these points.
@@ -359,89 +341,6 @@ fn short_number(value: f64) -> String {
 fn told(fit: Option<Fit>) -> String {
     let number = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.2}"));
     fit.map_or("none".into(), |fit| format!("r {} s {} (n {})", number(fit.pearson), number(fit.spearman), fit.count))
-}
-
-impl XLapFigure {
-    fn of(name: &'static str, title: String, caption: String, drawings: Vec<Figure>) -> Self {
-        let drawing = |figure: Figure| Drawing { size: figure.size(), svg: figure.svg(&title) };
-        let drawings = drawings.into_iter().map(drawing).collect();
-        Self { name, title, caption, drawings }
-    }
-
-    /// The same as PDF. An error would be a fault of ours.
-    pub fn pdf(&self) -> Result<Vec<u8>, String> {
-        pdf::pdf(&self.svg())
-    }
-
-    /// A file of its own: title, drawings two abreast where they are small, caption.
-    pub fn svg(&self) -> String {
-        const WIDTH: f64 = 860.0;
-        const LINE: f64 = 17.0;
-        const LETTERS: usize = 125;
-        let mut body = format!(
-            "<text x=\"0\" y=\"20\" style=\"font-size:16px;font-weight:600;fill:var(--ink)\">{}</text>",
-            Text(&self.title)
-        );
-        let (mut x, mut y, mut row) = (0.0, 32.0, 0.0_f64);
-        for Drawing { size: [width, height], svg } in &self.drawings {
-            if x > 0.0 && x + width > WIDTH {
-                (x, y, row) = (0.0, y + row, 0.0);
-            }
-            let placed = format!("<svg x=\"{x:.0}\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox");
-            body += &svg.replacen("<svg viewBox", &placed, 1);
-            x += width + 20.0;
-            row = row.max(height + 8.0);
-        }
-        y += row + LINE;
-        for line in wrapped(&self.caption, LETTERS) {
-            body += &format!(
-                "<text x=\"0\" y=\"{y:.0}\" style=\"font-size:12px;fill:var(--muted)\">{}</text>",
-                Text(&line)
-            );
-            y += LINE;
-        }
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1:.0}\" viewBox=\"-12 0 {0} {1:.0}\" \
-             font-family=\"Helvetica, Arial, sans-serif\"><title>{2}</title><rect x=\"-12\" width=\"{0}\" \
-             height=\"{1:.0}\" fill=\"#ffffff\"/>{body}</svg>\n",
-            WIDTH + 24.0,
-            y + 8.0,
-            Text(&self.title),
-        );
-        // Programs that draw a file by itself know no variables of a page.
-        for (name, colour) in COLOURS {
-            svg = svg.replace(&format!("var(--{name})"), colour);
-        }
-        svg
-    }
-}
-
-/// Colours of the page's light style.
-const COLOURS: [(&str, &str); 7] = [
-    ("ink", "#1b1f24"),
-    ("muted", "#545d68"),
-    ("rule", "#d8dde3"),
-    ("soft", "#dbe8f5"),
-    ("accent", "#0b5cad"),
-    ("second", "#8f4e00"),
-    ("third", "#1d6b45"),
-];
-
-/// Lines of at most so many letters, broken between words.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > most {
-            lines.push(word.into());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -473,7 +372,7 @@ mod tests {
         Jitter { traces, left_out: 7, threshold_ticks: Some(6.0), above, uncaused: above, several: 0, stages }
     }
 
-    fn drawn(jitter: &Jitter) -> (Vec<XLapFigure>, Vec<String>) {
+    fn drawn(jitter: &Jitter) -> (Vec<DrawnFigure>, Vec<String>) {
         let window = |begins_ticks, traces, whole_ticks| TimeWindow { begins_ticks, traces, whole_ticks };
         let windows =
             vec![window(0, 2, Some([5, 9, 9])), window(1_000_000_000, 0, None), window(2_000_000_000, 1, None)];
@@ -528,11 +427,5 @@ mod tests {
             assert!(figure.pdf().unwrap().starts_with(b"%PDF-"));
             assert!(svg.contains("a&lt;11") && !svg.contains("a&lt;12") && !svg.contains("a<1"), "{svg}");
         }
-    }
-
-    #[test]
-    fn a_caption_is_broken_between_words() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("far-too-long x", 4), ["far-too-long", "x"]);
     }
 }
