@@ -5,6 +5,8 @@
 
 use std::arch::asm;
 
+use crate::UNROLLED;
+
 /// Reads the counter in no particular order.
 #[inline(always)]
 pub fn plain() -> i64 {
@@ -50,4 +52,42 @@ pub fn has_core() -> bool {
 pub fn fence() {
     // SAFETY: dsb and isb have no operands that could be wrong.
     unsafe { asm!("dsb ld", "isb", options(nostack, preserves_flags)) };
+}
+
+/// Fills `readings` by as many readings in a row without a loop around them: nothing but the reading and its store.
+pub fn unrolled(readings: &mut [i64; UNROLLED]) {
+    // SAFETY: as in `plain`; each of the UNROLLED stores goes to the next of as many places, which are borrowed.
+    unsafe {
+        asm!(
+            ".rept {count}",
+            "mrs {ticks}, cntvct_el0",
+            "str {ticks}, [{to}], #8",
+            ".endr",
+            count = const UNROLLED,
+            ticks = out(reg) _,
+            to = inout(reg) readings.as_mut_ptr() => _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The same, and after each reading a store into the next block of `memory`, as long as `stride`.
+pub(crate) fn unrolled_over(readings: &mut [i64; UNROLLED], memory: *mut u8, stride: usize) {
+    // SAFETY: as in `unrolled`; the caller, who checked lengths, owns UNROLLED blocks of `stride` bytes and 8 more.
+    unsafe {
+        asm!(
+            ".rept {count}",
+            "mrs {ticks}, cntvct_el0",
+            "str {ticks}, [{to}], #8",
+            "str {ticks}, [{block}]",
+            "add {block}, {block}, {stride}",
+            ".endr",
+            count = const UNROLLED,
+            ticks = out(reg) _,
+            to = inout(reg) readings.as_mut_ptr() => _,
+            block = inout(reg) memory => _,
+            stride = in(reg) stride,
+            options(nostack, preserves_flags)
+        );
+    }
 }

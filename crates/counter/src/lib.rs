@@ -11,9 +11,27 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub use aarch64::{after, before, fence, has_core, plain, with_core};
+pub use aarch64::{after, before, fence, has_core, plain, unrolled, with_core};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{after, before, fence, has_core, plain, with_core, with_processor};
+pub use x86_64::{after, before, fence, has_core, plain, unrolled, with_core, with_processor};
+
+/// Readings of [`unrolled`]: between them lie the 10 000 differences of a trace of the OS-noise study.
+pub const UNROLLED: usize = 10_001;
+/// Bytes that a store of [`unrolled_writing`] takes.
+const STORED_BYTES: usize = 8;
+
+/// Fills `readings` as [`unrolled`] does, and after each writes into the next block of `memory`, which holds UNROLLED
+/// blocks of `stride` bytes, and the last store.
+///
+/// # Panics
+/// If it does not.
+pub fn unrolled_writing(readings: &mut [i64; UNROLLED], memory: &mut [u8], stride: usize) {
+    assert!(memory.len() >= UNROLLED * stride + STORED_BYTES, "{} blocks of {stride} bytes", memory.len());
+    #[cfg(target_arch = "aarch64")]
+    aarch64::unrolled_over(readings, memory.as_mut_ptr(), stride);
+    #[cfg(target_arch = "x86_64")]
+    x86_64::unrolled_over(readings, memory.as_mut_ptr(), stride);
+}
 
 /// Reads the true counter in the order given.
 #[inline]
@@ -84,6 +102,19 @@ mod tests {
             assert!(now >= last || round % 3 == 0, "{now} after {last}");
             last = now.max(last);
         }
+    }
+
+    #[test]
+    fn an_unrolled_run_fills_every_place_in_order_and_writes_into_every_block() {
+        let (mut readings, mut memory) = ([0; UNROLLED], vec![0; UNROLLED * 17 + STORED_BYTES]);
+        let first = before();
+        unrolled_writing(&mut readings, &mut memory, 17);
+        assert!(first <= readings[0] && readings.is_sorted(), "{first}, {:?}", &readings[..4]);
+        let blocks = memory.chunks(17).take(UNROLLED).map(|block| i64::from_ne_bytes(block[..8].try_into().unwrap()));
+        assert!(blocks.eq(readings), "each block holds its reading");
+        let last = before();
+        unrolled(&mut readings);
+        assert!(last <= readings[0] && readings.is_sorted() && readings[UNROLLED - 1] <= before());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::arch::asm;
 
+use crate::UNROLLED;
+
 /// Reads the counter in no particular order.
 #[inline(always)]
 pub fn plain() -> i64 {
@@ -79,4 +81,50 @@ pub fn fence() {
 #[inline(always)]
 fn join(low: u32, high: u32) -> i64 {
     (u64::from(high) << 32 | u64::from(low)) as i64
+}
+
+/// Fills `readings` by as many readings in a row without a loop around them: nothing but the reading and its store.
+pub fn unrolled(readings: &mut [i64; UNROLLED]) {
+    // SAFETY: rdtsc as in `plain`; each of the UNROLLED stores goes to the next of as many places, which are borrowed.
+    unsafe {
+        asm!(
+            ".rept {count}",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "mov qword ptr [{to}], rax",
+            "add {to}, 8",
+            ".endr",
+            count = const UNROLLED,
+            to = inout(reg) readings.as_mut_ptr() => _,
+            out("rax") _,
+            out("rdx") _,
+            options(nostack)
+        );
+    }
+}
+
+/// The same, and after each reading a store into the next block of `memory`, as long as `stride`.
+pub(crate) fn unrolled_over(readings: &mut [i64; UNROLLED], memory: *mut u8, stride: usize) {
+    // SAFETY: as in `unrolled`; the caller, who checked lengths, owns UNROLLED blocks of `stride` bytes and 8 more.
+    unsafe {
+        asm!(
+            ".rept {count}",
+            "rdtsc",
+            "shl rdx, 32",
+            "or rax, rdx",
+            "mov qword ptr [{to}], rax",
+            "add {to}, 8",
+            "mov qword ptr [{block}], rax",
+            "add {block}, {stride}",
+            ".endr",
+            count = const UNROLLED,
+            to = inout(reg) readings.as_mut_ptr() => _,
+            block = inout(reg) memory => _,
+            stride = in(reg) stride,
+            out("rax") _,
+            out("rdx") _,
+            options(nostack)
+        );
+    }
 }
