@@ -1,7 +1,5 @@
 //! `tickscope clock`: what this host's clocks cost, how finely each can be used, and what to subtract.
 
-use std::io::{IsTerminal, Write};
-
 use serde::Serialize;
 use tickscope_clock::advice::duration;
 use tickscope_clock::benchmark::{Benchmark, BenchmarkPlan, ClockResult, LoadResult, PulseTest, Sweep};
@@ -22,6 +20,7 @@ use crate::options::{
     RestingLoadOptions, SweepOptions,
 };
 use crate::output::{expect_folder, note, print, print_json};
+use crate::progress::Progress;
 use crate::show::Opened;
 
 /// Benchmarks the clocks, or does what is asked for instead; exit code 3 where a clock breaks its promise.
@@ -45,7 +44,7 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
 fn benchmark(options: &BenchmarkOptions) -> Result<(), Failure> {
     let plan = plan(options)?;
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::of("clocks");
     let benchmark = measure::benchmark(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
     let findings = benchmark.findings();
@@ -183,7 +182,7 @@ fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     let (seconds, load) = (seconds(options.seconds)?, load(&options.placed, None)?);
     let sweep = Sweep { seconds, busy_processes: options.load, load, pulses_ns };
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::of("clocks");
     let found = pulses(&sweep, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
     show(&options.output, || sweep_document(&sweep, &found), &SweepJson { version: 1, sweep: &sweep, tests: &found })
@@ -198,36 +197,4 @@ fn example(options: &ExampleOptions) -> Result<(), Failure> {
     let faults = faults.also(std::mem::take(&mut analysis.refused));
     show(&options.output, || document(&example), &example)?;
     faults.verdict(analysis.standing(&ready.run.events()?.found))
-}
-
-/// One line on standard error that is written over, where that is a terminal; else a line every so often.
-struct Progress {
-    terminal: bool,
-    last: String,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), last: String::new() }
-    }
-
-    fn say(&mut self, at: &str) {
-        if self.terminal {
-            eprint!("\r\x1b[K{at}");
-            // A line that cannot be shown is no loss.
-            let _ = std::io::stderr().flush();
-        } else {
-            let (_, part) = at.split_once([':', ',']).unwrap_or(("", at));
-            if part != self.last {
-                eprintln!("clocks:{part}");
-                part.clone_into(&mut self.last);
-            }
-        }
-    }
-
-    fn over(&self) {
-        if self.terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

@@ -23,6 +23,7 @@ mod load_factor;
 mod manual;
 mod options;
 mod output;
+mod progress;
 mod report;
 mod run;
 mod show;
