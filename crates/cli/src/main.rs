@@ -21,6 +21,7 @@ mod init;
 mod live;
 mod load_factor;
 mod manual;
+mod noise;
 mod options;
 mod output;
 mod progress;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),
+        Command::Noise(options) => noise::noise(options),
         Command::Collect(options) => collection::collect(options),
         Command::Completions(options) => manual::completions(options),
         Command::Man => manual::man(),

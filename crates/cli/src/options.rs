@@ -21,6 +21,10 @@ use tickscope_trace::Quantile;
 
 use crate::failure::Failure;
 
+mod noise;
+
+pub use noise::NoiseOptions;
+
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
 /// Start with `tickscope doctor`, then `tickscope run -- COMMAND`, or `tickscope init` and `tickscope run FILE.toml`.
@@ -72,6 +76,8 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
     Clock(Box<ClockOptions>),
+    /// Measure how noisy this machine is: what takes its cores from a program, for how long and how often
+    Noise(NoiseOptions),
     /// Turn the stamps that lie in a stamp directory into a run's files
     Collect(CollectOptions),
     /// Print completions for a shell

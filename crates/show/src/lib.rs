@@ -27,6 +27,7 @@ mod few_traces;
 mod headline;
 mod limits;
 mod noise;
+pub mod noise_survey;
 mod page;
 mod path_bar;
 mod pdf;

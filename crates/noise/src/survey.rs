@@ -1,0 +1,294 @@
+//! A survey: one detector on all its cores at once, window after window.
+//!
+//! Idea: in a window every core has a thread of its own, pinned, that does nothing but detect; what it noted is looked
+//! at after the window, when no core detects. So memory is bounded by one window, and looking disturbs no figure: the
+//! time in between is in none. Assumes: nothing; a core that cannot be had, or is left in the middle of a window, is
+//! told as missing from there on. Deliberately absent: causes.
+
+use std::fs;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickscope_counter::{UNROLLED, plain, unrolled, unrolled_writing};
+use tickscope_host::affinity;
+use tickscope_host::step::{CounterStep, Evidence};
+
+use crate::detector::{Detector, fixed_time, fixed_work, selfish};
+use crate::detour::{Detour, DetourLimit};
+use crate::fresh_memory::FreshMemory;
+use crate::profile::{CoreProfile, NoiseProfile, Work, share};
+use crate::shape::Shapes;
+use crate::tally::{DetourTally, take_fairly};
+
+/// Blocks of memory that fixed work is tried with: multiples of 16 and of 4096 bytes, and primes next to them.
+pub const STUDY_BYTES: [u32; 6] = [16, 64, 4096, 17, 67, 4099];
+/// The largest block: a trace writes into 10 001 of them.
+pub const MOST_BYTES: u32 = 16_384;
+/// Length of a window.
+const WINDOW: Duration = Duration::from_secs(1);
+/// A quantum of time: short against a window, long against a reading.
+const QUANTUM: Duration = Duration::from_millis(1);
+/// Detours that a window has room for; one that is full ends its window.
+const MOST_DETOURS: usize = 1 << 17;
+/// Bytes that the last store of a trace takes beyond its block.
+const STORED_BYTES: usize = 8;
+
+/// Settings of a survey.
+#[derive(Clone, Debug)]
+pub struct NoisePlan {
+    /// The detector.
+    pub detector: Detector,
+    /// How long to measure, about.
+    pub seconds: f64,
+    /// On these cores.
+    pub cores: Vec<usize>,
+    /// Fixed work alone: blocks of memory, bytes each, next to none.
+    pub memory_bytes: Vec<u32>,
+    /// Ticks a second, as declared.
+    pub hertz: u64,
+    /// How the counter moves.
+    pub step: CounterStep,
+}
+
+/// Measures; `go_on` hears how far it is and may end it. An error says why nothing can be measured.
+pub fn survey(plan: &NoisePlan, go_on: &mut dyn FnMut(&str) -> bool) -> Result<NoiseProfile, String> {
+    plan.check()?;
+    let mut cores: Vec<OnCore> = plan.cores.iter().map(|&core| OnCore::new(core, plan)).collect();
+    let begun = Instant::now();
+    let left = || plan.seconds - begun.elapsed().as_secs_f64();
+    loop {
+        let seconds = left().min(WINDOW.as_secs_f64()).max(QUANTUM.as_secs_f64());
+        for variation in 0..plan.variations().count() {
+            window(&mut cores, variation, (seconds * plan.hertz as f64) as i64, plan);
+        }
+        let done = format!("{}: {:.0} of {} s", plan.detector, plan.seconds - left().max(0.0), plan.seconds);
+        if !go_on(&done) || left() <= 0.0 || cores.iter().all(|of| of.gone.is_some()) {
+            break;
+        }
+    }
+    Ok(profile(plan, cores))
+}
+
+impl NoisePlan {
+    fn check(&self) -> Result<(), String> {
+        if self.step.evidence == Evidence::Still {
+            return Err("expected a counter that moves, found one that stands still. Measure on another machine".into());
+        }
+        let most = self.memory_bytes.iter().copied().max().unwrap_or(0);
+        let needed = u64::from(most) * UNROLLED as u64 * self.cores.len() as u64;
+        match available_bytes() {
+            Some(available) if needed > available / 2 => Err(format!(
+                "expected at most half of the {available} bytes of memory that are free, found blocks of {most} bytes, \
+                 which take {needed}. Choose smaller --memory, or fewer --cores"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn variations(&self) -> impl Iterator<Item = Option<u32>> {
+        let memory = self.memory_bytes.iter().filter(|_| self.detector == Detector::Fwq);
+        std::iter::once(None).chain(memory.map(|&bytes| Some(bytes)))
+    }
+
+    fn quantum_ticks(&self) -> i64 {
+        (QUANTUM.as_secs_f64() * self.hertz as f64) as i64
+    }
+}
+
+fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// One core with what was found on it.
+struct OnCore {
+    core: usize,
+    readings: Box<[i64; UNROLLED]>,
+    found: Vec<Detour>,
+    passes: Vec<i64>,
+    variations: Vec<Variation>,
+    /// Why nothing more is measured there.
+    gone: Option<String>,
+}
+
+/// What was found with memory used in one way.
+struct Variation {
+    memory_bytes: Option<u32>,
+    limit: Option<DetourLimit>,
+    windows: u64,
+    measured_ticks: i64,
+    detours: DetourTally,
+    shapes: Shapes,
+    quanta: Quanta,
+}
+
+#[derive(Default)]
+struct Quanta {
+    count: u64,
+    idle: u64,
+    most: i64,
+    passes: i64,
+    sample: Vec<i64>,
+}
+
+/// One window on every core that is left.
+fn window(cores: &mut [OnCore], variation: usize, ticks: i64, plan: &NoisePlan) {
+    let there = || cores.iter().filter(|of| of.gone.is_none());
+    let gate = Barrier::new(there().count());
+    thread::scope(|scope| {
+        for of in cores.iter_mut().filter(|of| of.gone.is_none()) {
+            let gate = &gate;
+            scope.spawn(move || {
+                let ends = of.detect(variation, ticks, gate, plan);
+                gate.wait();
+                of.take(variation, ends, plan.detector);
+            });
+        }
+    });
+}
+
+impl OnCore {
+    fn new(core: usize, plan: &NoisePlan) -> Self {
+        // Written to, so that no page of it faults in a window.
+        let mut found = vec![Detour { before: 1, after: 1 }; MOST_DETOURS];
+        found.clear();
+        let variation = |memory_bytes| Variation {
+            memory_bytes,
+            limit: None,
+            windows: 0,
+            measured_ticks: 0,
+            detours: DetourTally::new(plan.hertz),
+            shapes: Shapes::default(),
+            quanta: Quanta::default(),
+        };
+        let variations = plan.variations().map(variation).collect();
+        let quanta = (plan.seconds.min(WINDOW.as_secs_f64()) / QUANTUM.as_secs_f64()) as usize;
+        let mut passes = vec![1; 2 * quanta];
+        passes.clear();
+        Self { core, readings: Box::new([1; UNROLLED]), found, passes, variations, gone: None }
+    }
+
+    /// Detects on this core, once all others are ready; the first and the last reading.
+    fn detect(&mut self, at: usize, ticks: i64, gate: &Barrier, plan: &NoisePlan) -> Result<[i64; 2], String> {
+        let core = self.core;
+        let pinned = affinity::pin(core).map_err(|e| format!("core {core} is not measured: {e}"));
+        let Variation { memory_bytes, limit, .. } = &mut self.variations[at];
+        let memory_bytes = memory_bytes.map_or(0, |bytes| bytes as usize);
+        let mut memory = None;
+        if memory_bytes > 0 {
+            let made = FreshMemory::of(UNROLLED * memory_bytes + STORED_BYTES);
+            memory = Some(made.map_err(|e| format!("cannot map memory: {e}. Choose smaller --memory")));
+        }
+        gate.wait();
+        pinned?;
+        if plan.detector == Detector::Fwq || limit.is_none() {
+            match memory.transpose()? {
+                Some(mut memory) => unrolled_writing(&mut self.readings, memory.bytes(), memory_bytes),
+                None => unrolled(&mut self.readings),
+            }
+            if limit.is_none() {
+                *limit = DetourLimit::of(&self.readings[..], plan.step.width_ticks);
+            }
+        }
+        let limit =
+            limit.ok_or("expected readings that ascend, found a counter that runs backward. Do not trust it")?;
+        let until = plain() + ticks;
+        let ends = match plan.detector {
+            Detector::Selfish => selfish(plain, until, limit, &mut self.found),
+            Detector::Ftq => fixed_time(plain, [until, plan.quantum_ticks()], limit, &mut self.found, &mut self.passes),
+            Detector::Fwq => fixed_work(&self.readings[..], limit, &mut self.found),
+        };
+        // SAFETY: takes no arguments and touches no memory of ours.
+        match usize::try_from(unsafe { libc::sched_getcpu() }) {
+            Ok(now) if now == core => Ok(ends),
+            _ => Err(format!("core {core} is not measured any more: it was taken away. Was it switched off?")),
+        }
+    }
+
+    /// Takes what a window left; of one that failed nothing is known.
+    fn take(&mut self, at: usize, ends: Result<[i64; 2], String>, detector: Detector) {
+        let of = &mut self.variations[at];
+        let (found, passes) = (std::mem::take(&mut self.found), &mut self.passes);
+        match (ends, of.limit) {
+            (Ok([first, last]), Some(limit)) => {
+                of.windows += 1;
+                of.measured_ticks += last - first;
+                found.iter().for_each(|&detour| of.detours.add(detour, limit));
+                of.quanta.take(passes);
+                if detector == Detector::Fwq {
+                    let differences: Vec<i64> = self.readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
+                    of.shapes.add(&differences, limit.width_ticks);
+                }
+            }
+            (ends, _) => self.gone = ends.err(),
+        }
+        passes.clear();
+        self.found = found;
+        self.found.clear();
+    }
+}
+
+impl Quanta {
+    fn take(&mut self, passes: &[i64]) {
+        for &passes in passes {
+            self.count += 1;
+            self.idle += u64::from(passes == 0);
+            self.most = self.most.max(passes);
+            self.passes += passes;
+            take_fairly(&mut self.sample, self.count, passes);
+        }
+    }
+}
+
+impl Variation {
+    fn profile(mut self, core: usize, detector: Detector) -> Option<CoreProfile> {
+        let limit = self.limit.filter(|_| self.windows > 0)?;
+        let quanta = &self.quanta;
+        let (shapes_of, sample) = match detector {
+            Detector::Selfish => {
+                ("how far the two readings of a detour are apart, ticks", self.detours.sample().into())
+            }
+            Detector::Ftq => {
+                let lost = quanta.sample.iter().map(|passes| quanta.most - passes);
+                ("passes that a quantum lost against the best one", lost.collect::<Vec<_>>())
+            }
+            Detector::Fwq => ("differences of neighbouring readings, ticks, trace by trace", Vec::new()),
+        };
+        self.shapes.add(&sample, limit.width_ticks);
+        let lost_ticks = self.detours.lost_ticks();
+        Some(CoreProfile {
+            core,
+            memory_bytes: self.memory_bytes,
+            limit,
+            resolution_ticks: limit.resolution_ticks(),
+            windows: self.windows,
+            measured_ticks: self.measured_ticks,
+            count: self.detours.count(),
+            lost_ticks,
+            lost_share: share(lost_ticks, self.measured_ticks, limit.width_ticks),
+            shapes_of,
+            shapes: self.shapes.summary(),
+            work: Work::of(quanta.count, quanta.idle, quanta.most, quanta.passes),
+            detours: self.detours,
+        })
+    }
+}
+
+fn profile(plan: &NoisePlan, cores: Vec<OnCore>) -> NoiseProfile {
+    let missing = cores.iter().filter_map(|of| of.gone.clone()).collect();
+    let of_core = |of: OnCore| {
+        let core = of.core;
+        of.variations.into_iter().filter_map(move |variation| variation.profile(core, plan.detector))
+    };
+    NoiseProfile {
+        version: 1,
+        detector: plan.detector,
+        hertz: plan.hertz,
+        step: plan.step.to_string(),
+        quantum_ticks: (plan.detector == Detector::Ftq).then(|| plan.quantum_ticks()),
+        cores: cores.into_iter().flat_map(of_core).collect(),
+        missing,
+    }
+}
