@@ -19,15 +19,6 @@ struct options {
     int repetitions, interval_us, core, sampler_core; /* -1: any */
 };
 
-static int number(const char *name, const char *text, int least, int most) {
-    char *end, expected[96];
-    long value = strtol(text, &end, 10);
-    if (*end == 0 && end != text && value >= least && value <= most) return (int)value;
-    snprintf(expected, sizeof expected, "%s from %d to %d", name, least, most);
-    refuse(expected, text);
-    return 0;
-}
-
 /* Numbers with commas between them, ascending. */
 static struct numbers numbers(const char *name, const char *text, int least, int most) {
     struct numbers numbers = {0};
@@ -35,7 +26,7 @@ static struct numbers numbers(const char *name, const char *text, int least, int
     snprintf(copy, sizeof copy, "%s", text);
     while ((part = strsep(&rest, ","))) {
         if (numbers.count == MOST_CELLS) refuse("16 numbers at most", text);
-        numbers.of[numbers.count] = number(name, part, least, most);
+        numbers.of[numbers.count] = whole_number(name, part, least, most);
         if (numbers.count && numbers.of[numbers.count] <= numbers.of[numbers.count - 1])
             refuse("numbers that ascend", text);
         numbers.count++;
@@ -50,11 +41,11 @@ static int most_pairs(const struct options *options) {
 static int parse_option(struct options *options, const char *name, const char *value) {
     if (!strcmp(name, "--pairs")) options->pairs = numbers("--pairs", value, 1, MOST_PAIRS);
     else if (!strcmp(name, "--words")) options->words = numbers("--words", value, 0, MOST_WORDS);
-    else if (!strcmp(name, "--repetitions")) options->repetitions = number("--repetitions", value, 8, 1000000);
-    else if (!strcmp(name, "--interval")) options->interval_us = number("--interval in us", value, 10, 1000000);
-    else if (!strcmp(name, "--core")) options->core = number("--core", value, 0, CPU_SETSIZE - 1);
+    else if (!strcmp(name, "--repetitions")) options->repetitions = whole_number("--repetitions", value, 8, 1000000);
+    else if (!strcmp(name, "--interval")) options->interval_us = whole_number("--interval in us", value, 10, 1000000);
+    else if (!strcmp(name, "--core")) options->core = whole_number("--core", value, 0, CPU_SETSIZE - 1);
     else if (!strcmp(name, "--sampler-core"))
-        options->sampler_core = number("--sampler-core", value, 0, CPU_SETSIZE - 1);
+        options->sampler_core = whole_number("--sampler-core", value, 0, CPU_SETSIZE - 1);
     else return 0;
     return 1;
 }
@@ -69,7 +60,7 @@ static struct options parse(int argc, char **argv) {
     if (argc < 4) refuse("a role, an address and a port", "fewer arguments");
     options.role = argv[1];
     /* The pairs after the first have the ports that follow. */
-    options.address = ipv4(argv[2], number("a port", argv[3], 1, 65535 - MOST_PAIRS));
+    options.address = ipv4(argv[2], whole_number("a port", argv[3], 1, 65535 - MOST_PAIRS));
     parse_options(&options, argc, argv);
     return options;
 }

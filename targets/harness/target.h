@@ -1,9 +1,14 @@
 /*
  * Shared by the targets: messages, signals, the clock that paces, the command line `ROLE ADDRESS PORT [options]`.
- * A target defines TARGET, its name, before it includes this, and parse_option after it.
+ * A target defines TARGET, its name, before it includes this, and parse_option after it; one with another command line
+ * defines TARGET_USAGE, and TARGET_WORDS, how many words come before its options.
  */
 
 #define NANOSECONDS INT64_C(1000000000)
+#ifndef TARGET_USAGE
+#define TARGET_USAGE "server|client ADDRESS PORT [options]"
+#define TARGET_WORDS 4
+#endif
 
 struct options; /* each target's own */
 
@@ -15,9 +20,27 @@ static void fail(const char *what) {
 }
 
 static void refuse(const char *expected, const char *found) {
-    const char *usage = "Usage: " TARGET " server|client ADDRESS PORT [options]";
-    fprintf(stderr, TARGET ": expected %s, found %s. %s\n", expected, found, usage);
+    fprintf(stderr, TARGET ": expected %s, found %s. Usage: " TARGET " " TARGET_USAGE "\n", expected, found);
     exit(2);
+}
+
+/* The number that `text` is, within these limits. */
+static inline double number(const char *name, const char *text, double least, double most) {
+    char *end, expected[96];
+    double value = strtod(text, &end);
+    if (*end == 0 && end != text && value >= least && value <= most) return value;
+    snprintf(expected, sizeof expected, "%s from %g to %g", name, least, most);
+    refuse(expected, text);
+    return 0;
+}
+
+static inline int whole_number(const char *name, const char *text, int least, int most) {
+    char *end, expected[96];
+    long value = strtol(text, &end, 10);
+    if (*end == 0 && end != text && value >= least && value <= most) return (int)value;
+    snprintf(expected, sizeof expected, "%s from %d to %d", name, least, most);
+    refuse(expected, text);
+    return 0;
 }
 
 static int64_t now_ns(void) {
@@ -30,12 +53,12 @@ static int64_t now_ns(void) {
 static int parse_option(struct options *options, const char *name, const char *value);
 
 static void parse_options(struct options *options, int argc, char **argv) {
-    for (int at = 4; at < argc; at += 2)
+    for (int at = TARGET_WORDS; at < argc; at += 2)
         if (!parse_option(options, argv[at], at + 1 < argc ? argv[at + 1] : "nothing"))
             refuse("one of the options in " TARGET ".c", argv[at]);
 }
 
-static struct sockaddr_in ipv4(const char *text, int port) {
+static inline struct sockaddr_in ipv4(const char *text, int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     if (inet_pton(AF_INET, text, &address.sin_addr) != 1) refuse("an IPv4 address", text);
     return address;

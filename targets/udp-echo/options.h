@@ -28,15 +28,6 @@ struct options {
     int priority, core; /* 0: as the process was started; -1: any */
 };
 
-static double number(const char *name, const char *text, double least, double most) {
-    char *end, expected[96];
-    double value = strtod(text, &end);
-    if (*end == 0 && end != text && value >= least && value <= most) return value;
-    snprintf(expected, sizeof expected, "%s from %g to %g", name, least, most);
-    refuse(expected, text);
-    return 0;
-}
-
 static enum wait wait_named(const char *name) {
     for (int wait = WAIT_EPOLL; wait <= WAIT_BUSY; wait++)
         if (!strcmp(name, wait_names[wait])) return (enum wait)wait;
