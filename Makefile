@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python build java try demo demo-hosts test test-all lint bench mutants clean
+.PHONY: help machine setup python build java forwarder try demo demo-hosts test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -18,10 +18,17 @@ TARGETS := $(foreach name,$(notdir $(wildcard targets/*)),$(if $(wildcard target
 build: machine $(TARGETS) ## the tickscope command and the demos' targets
 	cargo build --release --locked --bin tickscope
 
+# Libraries of the forwarder: those that are not here are left out of it, and `make forwarder` installs them.
+forwarder_FLAGS = $(shell targets/forwarder/libraries.sh)
+
 .SECONDEXPANSION:
 $(TARGETS): build/%: $$(wildcard targets/$$*/* targets/harness/*) $(wildcard crates/stamp/include/*.h)
 	@mkdir -p build
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/$*/$*.c
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/$*/$*.c $($*_FLAGS)
+
+forwarder: machine ## the forwarder of the age study with DPDK and liburcu, which it installs
+	@scripts/setup.sh forwarder
+	$(MAKE) --no-print-directory --always-make build/forwarder
 
 java: build/tickscope.jar ## the library for Java, build/tickscope.jar
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
-# `setup.sh build`: only what the command and the demo need.
+# `setup.sh build`: only what the command and the demo need; `setup.sh forwarder`: libraries of that target, besides.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ apt_get() {
 install() { # package, what for
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "installing $1 ($2); waits if another program installs something"
-        apt_get update && apt_get install -y "$1" >/dev/null || fail "cannot install $1: apt-get failed, see above; install it by hand"
+        apt_get update && apt_get install -y ${recommends:-} "$1" >/dev/null || fail "cannot install $1: apt-get failed, see above; install it by hand"
     else
         fail "expected $1 ($2), found none, and cannot install it unprivileged. As root: apt-get install $1"
     fi
@@ -32,6 +32,13 @@ version=$(rustc --version | cut -d' ' -f2)
 command -v cc >/dev/null || install gcc "a C compiler"
 [ "$(id -u)" != 0 ] || command -v ip >/dev/null || install iproute2 "network namespaces"
 [ "${1:-}" != build ] || exit 0
+if [ "${1:-}" = forwarder ]; then
+    recommends=--no-install-recommends
+    command -v pkg-config >/dev/null || install pkg-config "where libraries are"
+    pkg-config --exists "libdpdk >= 22.11" || install libdpdk-dev "the forwarder's datapath net_ring"
+    pkg-config --exists liburcu || install liburcu-dev "the forwarder's primitives rcu and rcu-sync"
+    exit 0
+fi
 
 if ! command -v c++ >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install g++ "the C++ test of tickscope.h"; else say "no C++ compiler: the C++17 test of tickscope.h is left out"; fi

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use c_program::{StampDirectory, compile_with};
+use c_program::{StampDirectory, compile, compile_with};
 use tickscope_stamp::block::BlockState;
 use tickscope_stamp::handover;
 use tickscope_stamp::pool::{MappedBlock, Pool};
@@ -94,6 +94,27 @@ fn c_no_thread_races_with_another_nor_with_who_takes_its_blocks() {
         command.env("TICKSCOPE_INJECT_REALTIME", "0:100:5:0:2").env("TICKSCOPE_INJECT", "0:100:5:0:2");
         told(&command.output().unwrap(), &format!("{compiler}, late"));
         assert_eq!(directory.pools().len(), 1);
+    }
+}
+
+/// What liburcu does is not seen: it is not compiled here.
+#[test]
+fn c_no_thread_of_the_forwarder_races_with_another() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/forwarder/forwarder.c");
+    for compiler in compilers(THREADS) {
+        // gcc warns that it does not follow fences: what the sequence lock reads between its two looks is atomic.
+        let more: &[&str] = if compiler == "gcc" { &["-Wno-tsan"] } else { &[] };
+        let flags = [&["-D_GNU_SOURCE", THREADS, "-g"], more].concat();
+        let program = compile(compiler, &source, &flags, &format!("forwarder-{compiler}"));
+        for fib in ["rwl-spin", "rwl-park", "seqlock"] {
+            let directory = StampDirectory::new("forwarder-races");
+            let words = ["--scheduling", "shared", "--rate", "0", "--packets", "6000", "--users", "2", "--cdr", "1"];
+            let mut command = sanitized(&program, &words);
+            command.args(["--fib", fib, "--layout", "spread", "--ring", "16", "--link", "64"]);
+            let run = directory.measure(&mut command).output().unwrap();
+            let errors = String::from_utf8_lossy(&run.stderr);
+            assert!(run.status.success() && !errors.contains("Sanitizer"), "{compiler} {fib}: {errors}");
+        }
     }
 }
 

@@ -26,20 +26,23 @@ fn stamp_crate() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../stamp")
 }
 
-/// Compiles the program at `source`.
+/// Compiles the program at `source`; flags that name libraries come behind it, as linkers want them.
 pub fn compile(compiler: &str, source: &Path, flags: &[&str], output: &str) -> PathBuf {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let program = folder.join(format!("{output}-{}-{serial}", std::process::id()));
+    let (libraries, others): (Vec<&str>, Vec<&str>) =
+        flags.iter().partition(|flag| flag.starts_with("-l") || flag.starts_with("-Wl,"));
     let compiled = Command::new(compiler)
         .args(["-Wall", "-Wextra", "-Werror", "-O2", "-pthread"])
-        .args(flags)
+        .args(others)
         .arg("-I")
         .arg(stamp_crate().join("include"))
         .arg("-o")
         .arg(&program)
         .arg(source)
+        .args(libraries)
         .arg("-ldl")
         .output()
         .unwrap();

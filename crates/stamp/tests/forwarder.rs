@@ -1,0 +1,427 @@
+//! The target `forwarder`: every packet ends somewhere and is counted, and what is misaddressed is judged as an
+//! independent recount of its stamps judges it, with every primitive and in every layout.
+
+mod c_program;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use c_program::{Running, StampDirectory, compile, until};
+use tickscope_stamp::block::unpadded;
+use tickscope_stamp::handover::Block;
+
+const LAYOUTS: [&str; 4] = ["contended", "alone", "spread", "single"];
+const POINTS: [&str; 9] =
+    ["generated", "moved", "arrived", "move-arrived", "taken", "written", "addressed", "received", "misaddressed"];
+
+/// Primitives of a forwarder built with all that this machine has.
+fn primitives() -> Vec<&'static str> {
+    let mut names = vec!["rwl-spin", "rwl-park", "seqlock"];
+    if libraries().iter().any(|flag| flag == "-DWITH_URCU") {
+        names.extend(["rcu", "rcu-sync"]);
+    } else {
+        eprintln!("LEFT OUT: rcu and rcu-sync, there is no liburcu");
+    }
+    names
+}
+
+/// What the Makefile compiles the forwarder with.
+fn libraries() -> &'static [String] {
+    static FLAGS: OnceLock<Vec<String>> = OnceLock::new();
+    FLAGS.get_or_init(|| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/forwarder/libraries.sh");
+        let printed = Command::new(script).stderr(Stdio::null()).output().unwrap();
+        assert!(printed.status.success());
+        String::from_utf8(printed.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
+    })
+}
+
+fn compiled(compiler: &str, flags: &[&str], output: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/forwarder/forwarder.c");
+    compile(compiler, &source, &[&["-D_GNU_SOURCE"], flags].concat(), output)
+}
+
+fn forwarder() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compiled("cc", &libraries().iter().map(String::as_str).collect::<Vec<_>>(), "forwarder"))
+}
+
+/// Without any library that it could have.
+fn bare() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compiled("cc", &[], "forwarder-bare"))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Stamp {
+    tick: i64,
+    id: i64,
+    value: i64,
+}
+
+/// A trial that ended: its line, and its stamps by point in the order of their ticks.
+struct Trial {
+    line: String,
+    stamps: BTreeMap<String, Vec<Stamp>>,
+    users: i64,
+}
+
+impl Trial {
+    /// Under ordinary scheduling, as fast as it goes, with these options.
+    fn of(users: i64, options: &[&str]) -> Self {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let directory = StampDirectory::new(&format!("forwarder-{serial}"));
+        let mut command = Command::new(forwarder());
+        command.args(["--scheduling", "shared", "--rate", "0", "--users", &users.to_string()]).args(options);
+        directory.measure(&mut command).env("TICKSCOPE_POOL_BYTES", "8388608");
+        let ended = command.output().unwrap();
+        assert!(ended.status.success(), "{options:?}: {ended:?}");
+        Self { line: String::from_utf8(ended.stdout).unwrap(), stamps: stamps(&directory), users }
+    }
+
+    fn at(&self, point: &str) -> &[Stamp] {
+        self.stamps.get(point).map_or(&[], Vec::as_slice)
+    }
+
+    fn count(&self, point: &str) -> i64 {
+        self.at(point).len() as i64
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        number(&self.line, name)
+    }
+
+    /// The last of its user's stamps at `point` before that tick; -1: there is none.
+    fn last_before(&self, of_user: &BTreeMap<i64, Vec<Stamp>>, id: i64, tick: i64) -> i64 {
+        let all = of_user.get(&(id % self.users)).map_or(&[][..], Vec::as_slice);
+        all[..all.partition_point(|stamp| stamp.tick < tick)].iter().map(|stamp| stamp.id).max().unwrap_or(-1)
+    }
+
+    fn by_user(&self, point: &str) -> BTreeMap<i64, Vec<Stamp>> {
+        let mut users: BTreeMap<i64, Vec<Stamp>> = BTreeMap::new();
+        for stamp in self.at(point) {
+            users.entry(stamp.id % self.users).or_default().push(*stamp);
+        }
+        users
+    }
+}
+
+/// The number behind that name in a line of JSON.
+fn number(line: &str, name: &str) -> i64 {
+    let (_, rest) = line.split_once(&format!("\"{name}\": ")).unwrap_or_else(|| panic!("no {name} in {line}"));
+    let text: String = rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '-').collect();
+    text.parse().unwrap_or_else(|_| panic!("{name} in {line}"))
+}
+
+fn stamps(directory: &StampDirectory) -> BTreeMap<String, Vec<Stamp>> {
+    let mut points: BTreeMap<String, Vec<Stamp>> = BTreeMap::new();
+    for pool in directory.pools() {
+        for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
+            let stamps = points.entry(unpadded(&block.header().point).unwrap().to_string()).or_default();
+            let records = (0..block.capacity()).filter_map(|slot| block.record(slot));
+            stamps.extend(records.map(|record| Stamp {
+                tick: record.tick,
+                id: record.id,
+                value: record.rider.map_or(0, |rider| rider.value),
+            }));
+        }
+    }
+    points.values_mut().for_each(|stamps| stamps.sort());
+    points
+}
+
+#[test]
+fn c_every_packet_is_received_dropped_or_written_and_each_stamp_is_there() {
+    for (layout, ring) in LAYOUTS.iter().flat_map(|layout| ["8", "256"].map(|ring| (*layout, ring))) {
+        for fib in primitives() {
+            let options =
+                ["--layout", layout, "--fib", fib, "--packets", "6000", "--ring", ring, "--link", "96", "--cdr", "0.5"];
+            let trial = Trial::of(50, &options);
+            let [data, moves] = ["sent_data", "sent_moves"].map(|name| trial.number(name));
+            let [control, lost, returning] = ["control", "data", "return"].map(|name| trial.number(name));
+            let what = format!("{layout} {fib} {}", trial.line);
+            assert_eq!(data + moves, 6000, "{what}");
+            assert_eq!(moves, trial.number("written") + control, "{what}");
+            assert_eq!(data, trial.number("received") + trial.number("misaddressed") + lost + returning, "{what}");
+            assert_eq!(trial.number("torn"), 0, "{what}");
+            let expected = [
+                data,
+                moves,
+                data,
+                moves,
+                data - lost,
+                moves - control,
+                data - lost,
+                trial.number("received"),
+                trial.number("misaddressed"),
+            ];
+            assert_eq!(POINTS.map(|point| trial.count(point)), expected, "{what}");
+            // One thread hands on what it takes: up to 32 come, a ring of 8 has no room for them.
+            assert_eq!(layout == "single" && ring == "8", lost > 0 && layout == "single", "{what}");
+        }
+    }
+}
+
+#[test]
+fn c_a_packet_is_misaddressed_if_its_user_moved_on_before_it_was_received() {
+    let mut judged = 0;
+    // Sender and receiver share a thread, so ticks say what was sent before what was received.
+    for layout in ["single", "alone", "contended"] {
+        for fib in primitives() {
+            let trial = Trial::of(5, &["--layout", layout, "--fib", fib, "--packets", "4000", "--cdr", "0.2"]);
+            let moved = trial.by_user("moved");
+            let address: BTreeMap<i64, i64> =
+                trial.at("addressed").iter().map(|stamp| (stamp.id, stamp.value)).collect();
+            for (point, expected) in [("received", false), ("misaddressed", true)] {
+                for stamp in trial.at(point) {
+                    let last = trial.last_before(&moved, stamp.id, stamp.tick);
+                    assert_eq!(address[&stamp.id] < last, expected, "{layout} {fib} {stamp:?} {last}");
+                }
+            }
+            judged += trial.count("misaddressed");
+        }
+    }
+    assert!(judged > 0);
+}
+
+#[test]
+fn c_an_address_is_the_last_that_was_written() {
+    for fib in primitives() {
+        // Control and data share a thread: what was written before a packet was taken is what it is addressed by.
+        for layout in ["single", "alone"] {
+            let trial = Trial::of(5, &["--layout", layout, "--fib", fib, "--packets", "4000", "--cdr", "0.2"]);
+            let (written, taken) = (trial.by_user("written"), trial.at("taken"));
+            let taken: BTreeMap<i64, i64> = taken.iter().map(|stamp| (stamp.id, stamp.tick)).collect();
+            let mut moved_users = 0;
+            for stamp in trial.at("addressed") {
+                let expected = trial.last_before(&written, stamp.id, taken[&stamp.id]);
+                assert_eq!(stamp.value, expected, "{layout} {fib} {stamp:?}");
+                moved_users += i64::from(expected >= 0);
+            }
+            assert!(moved_users > 100, "{layout} {fib}: {moved_users}");
+        }
+        // Where they do not, it never goes back, and is one of the user's own.
+        let trial = Trial::of(3, &["--layout", "contended", "--fib", fib, "--packets", "20000", "--cdr", "1"]);
+        let written: BTreeSet<i64> = trial.at("written").iter().map(|stamp| stamp.id).collect();
+        let mut last = BTreeMap::new();
+        let mut addressed = trial.at("addressed").to_vec();
+        addressed.sort_by_key(|stamp| stamp.id);
+        for stamp in addressed {
+            let last = last.entry(stamp.id % 3).or_insert(-1);
+            assert!(stamp.value >= *last, "{fib} {stamp:?} {last}");
+            assert!(stamp.value == -1 || stamp.value % 3 == stamp.id % 3 && written.contains(&stamp.value));
+            *last = stamp.value;
+        }
+        assert_eq!(trial.number("torn"), 0);
+    }
+}
+
+#[test]
+fn c_without_a_table_nothing_is_misaddressed() {
+    let trial = Trial::of(5, &["--layout", "single", "--fib", "none", "--packets", "4000", "--cdr", "0.2"]);
+    assert_eq!((trial.number("misaddressed"), trial.count("misaddressed")), (0, 0));
+    assert_eq!(trial.count("received"), trial.count("generated"));
+    assert!(trial.at("addressed").iter().all(|stamp| stamp.value == -2));
+}
+
+/// The trace by another program: splitmix64, coin flips, ranks by their sums of 1/rank, users a golden section apart.
+fn trace(packets: i64, users: i64, cdr: f64, seed: u64) -> [Vec<i64>; 2] {
+    let mut state = seed;
+    let mut uniform = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let sums: Vec<f64> = (1..=users)
+        .scan(0.0, |sum, rank| {
+            *sum += 1.0 / rank as f64;
+            Some(*sum)
+        })
+        .collect();
+    let divides = |part: i64, stride: i64| stride % part == 0 && users % part == 0;
+    let is_coprime = |stride: &i64| (2..=users).all(|part| !divides(part, *stride));
+    let stride = (users * 618 / 1000..).find(is_coprime).unwrap();
+    let mut ids = [vec![], vec![]];
+    for row in 0..packets {
+        let is_move = uniform() < cdr / (1.0 + cdr);
+        let at = uniform() * sums[users as usize - 1];
+        let rank = sums.iter().position(|sum| *sum > at).unwrap() as i64;
+        let user = (0..users).find(|user| user * stride % users == rank).unwrap();
+        ids[usize::from(is_move)].push(row * users + user);
+    }
+    ids
+}
+
+#[test]
+fn c_a_seed_gives_its_trace_on_every_machine() {
+    for (users, cdr, seed) in [(100, "0.1", "7"), (60, "1", "0"), (1, "0.01", "2147483647")] {
+        let options = ["--layout", "single", "--packets", "3000", "--cdr", cdr, "--seed", seed];
+        let trial = Trial::of(users, &options);
+        let [data, moves] = trace(3000, users, cdr.parse().unwrap(), seed.parse().unwrap());
+        let ids = |point: &str| {
+            assert!(trial.at(point).iter().all(|stamp| stamp.value == stamp.id % users));
+            let mut ids: Vec<i64> = trial.at(point).iter().map(|stamp| stamp.id).collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!((ids("generated"), ids("moved")), (data, moves));
+    }
+}
+
+#[test]
+fn c_the_bucket_gives_no_more_than_its_rate_and_one_reading_to_a_batch() {
+    let trial = Trial::of(10, &["--layout", "alone", "--rate", "20000", "--packets", "2000"]);
+    let achieved = trial.number("achieved_pps");
+    assert!(achieved <= 20_200, "{achieved}");
+    assert!(trial.line.contains("\"valid\": false"), "{}", trial.line);
+    let unpaced = Trial::of(10, &["--layout", "single", "--packets", "3200", "--cdr", "0"]);
+    let ticks: BTreeSet<i64> = unpaced.at("generated").iter().map(|stamp| stamp.tick).collect();
+    assert_eq!(ticks.len(), 100); // 32 packets each
+}
+
+#[test]
+fn c_a_delay_of_the_consumer_is_spent_on_every_packet() {
+    let trial = Trial::of(10, &["--layout", "single", "--packets", "640", "--cdr", "0", "--delay", "2000"]);
+    let taken: BTreeMap<i64, i64> = trial.at("taken").iter().map(|stamp| (stamp.id, stamp.tick)).collect();
+    let batches: BTreeSet<i64> = taken.values().copied().collect();
+    for stamp in trial.at("addressed") {
+        let of_batch = taken.values().filter(|tick| **tick == taken[&stamp.id]).count() as i64;
+        assert!(stamp.tick - taken[&stamp.id] >= of_batch, "{stamp:?}");
+    }
+    // The counter's rate is the machine's: the program's own mean says that 32 packets took 64 us at least.
+    assert!(trial.number("delay_mean_ns") >= 63_000 && batches.len() == 20, "{}", trial.line);
+}
+
+/// What this machine lets the program do: its words and exit code.
+fn said(command: &mut Command) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = command.stdin(Stdio::null()).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn c_bad_input_ends_with_a_sentence() {
+    let usage = "Usage: forwarder [--rate PPS]";
+    for (words, expected) in [
+        (&["--fib", "rwl"][..], "expected --fib none, rwl-spin, rwl-park, seqlock, rcu or rcu-sync, found rwl"),
+        (&["--layout", "L0"], "expected --layout contended, alone, spread or single, found L0"),
+        (&["--datapath", "wires"], "expected --datapath rings or net_ring, found wires"),
+        (&["--scheduling", "mine"], "expected --scheduling own or shared, found mine"),
+        (&["--rate", "-1"], "expected --rate in packets a second from 0 to 1e+08, found -1"),
+        (&["--rate", "1e8", "--seconds", "60"], "expected --rate times --seconds of 1 to 67108864 packets"),
+        (&["--rate", "0"], "expected --rate times --seconds of 1 to 67108864 packets"),
+        (&["--cdr", "1.5"], "expected --cdr, control packets a data packet from 0 to 1, found 1.5"),
+        (&["--users", "0"], "expected --users from 1 to 65536, found 0"),
+        (&["--ring", "many"], "expected --ring in packets from 1 to 65536, found many"),
+        (&["--rings", "64"], "expected one of the options in forwarder.c, found --rings"),
+        (&["--seed"], "found nothing"),
+    ] {
+        let (code, words_said) = said(Command::new(bare()).args(words));
+        assert!(
+            code == Some(2) && words_said.contains(expected) && words_said.contains(usage),
+            "{words:?}: {words_said}"
+        );
+    }
+}
+
+#[test]
+fn c_what_is_not_there_is_named() {
+    for (words, expected) in [
+        (["--fib", "rcu"], "built without liburcu; run `make forwarder`"),
+        (["--fib", "rcu-sync"], "built without liburcu"),
+        (["--datapath", "net_ring"], "built without DPDK; run `make forwarder`"),
+    ] {
+        let (code, words_said) = said(Command::new(bare()).args(words).args(["--scheduling", "shared"]));
+        assert!(code == Some(1) && words_said.contains(expected), "{words:?}: {words_said}");
+    }
+    let one_core = ["taskset", "-c", &first_core(), bare().to_str().unwrap()].map(str::to_owned);
+    for layout in ["contended", "alone", "spread"] {
+        let (code, words) = said(Command::new(&one_core[0]).args(&one_core[1..]).args(["--layout", layout]));
+        let expected = format!("cores for --layout {layout}, found 1. Use --layout");
+        let reserve = words.contains("kernel.sched_rt_runtime_us"); // a machine without one is refused before
+        assert!(code == Some(1) && (words.contains(&expected) || reserve), "{words}");
+    }
+}
+
+/// A core that this process may use.
+fn first_core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    list.split([',', '-']).next().unwrap().to_owned()
+}
+
+#[test]
+fn c_real_time_that_is_not_granted_is_refused() {
+    let mut command = Command::new(bare());
+    command.args(["--layout", "single", "--packets", "1000"]);
+    // SAFETY: two system calls, without memory: root without this capability has no more rights than others.
+    unsafe {
+        command.pre_exec(|| {
+            const CAP_SYS_NICE: libc::c_ulong = 23;
+            libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0);
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_RTPRIO, &none);
+            Ok(())
+        })
+    };
+    let (code, words) = said(&mut command);
+    let expected = "cannot poll in real time: Operation not permitted; run as root, or use --scheduling shared";
+    assert!(code == Some(1) && (words.contains(expected) || words.contains("sched_rt_runtime_us")), "{words}");
+}
+
+/// A trial that is under way: its sender has sent, and has a minute to go.
+fn started(directory: &StampDirectory) -> Running {
+    let mut command = Command::new(forwarder());
+    command.args(["--scheduling", "shared", "--layout", "alone", "--rate", "2000", "--seconds", "60", "--users", "10"]);
+    let running = Running(directory.measure(command.stdout(Stdio::piped())).spawn().unwrap());
+    until(|| stamps(directory).get("received").is_some_and(|stamps| !stamps.is_empty()));
+    running
+}
+
+fn line_of(mut running: Running, signal: libc::c_int) -> String {
+    let mut line = String::new();
+    // SAFETY: the program is this test's own child and not waited for yet.
+    unsafe { libc::kill(running.0.id() as i32, signal) };
+    std::io::Read::read_to_string(&mut running.0.stdout.take().unwrap(), &mut line).unwrap();
+    assert!(running.0.wait().unwrap().success());
+    line
+}
+
+#[test]
+fn c_a_trial_that_is_stopped_drains_and_says_that_it_was_cut() {
+    let directory = StampDirectory::new("forwarder-cut");
+    let line = line_of(started(&directory), libc::SIGTERM);
+    let [sent, moves] = ["sent_data", "sent_moves"].map(|name| number(&line, name));
+    let ended = ["received", "misaddressed", "data", "return"].map(|name| number(&line, name));
+    assert_eq!((sent, moves), (ended.iter().sum(), number(&line, "written") + number(&line, "control")));
+    assert!(line.contains(&format!("cut after {} of 120000 packets", sent + moves)), "{line}");
+    assert!(line.contains("\"shared scheduling\"") && line.ends_with("\"valid\": false}\n"), "{line}");
+}
+
+#[test]
+fn c_a_core_that_was_away_is_told_as_stalled() {
+    let directory = StampDirectory::new("forwarder-stall");
+    let running = started(&directory);
+    let state = || std::fs::read_to_string(format!("/proc/{}/stat", running.0.id())).unwrap();
+    let id = running.0.id() as i32;
+    // SAFETY: the program is this test's own child and not waited for yet.
+    unsafe { libc::kill(id, libc::SIGSTOP) };
+    until(|| state().contains(") T "));
+    let stopped = Instant::now();
+    until(|| stopped.elapsed().as_millis() > 100);
+    let away_us = stopped.elapsed().as_micros() as i64;
+    // SAFETY: as above.
+    unsafe { libc::kill(id, libc::SIGCONT) };
+    let line = line_of(running, libc::SIGTERM);
+    for thread in line.split("{\"core\": ").skip(1) {
+        assert!(number(thread, "longest_stall_us") >= away_us * 99 / 100, "{away_us}: {line}");
+        assert!(number(thread, "stalls") >= 1, "{line}");
+    }
+}

@@ -1,0 +1,158 @@
+/*
+ * Threads that poll: which roles share one, on which core, and how long a core was away.
+ *
+ * Under own scheduling each thread has a core to itself and SCHED_FIFO of its own; the process has not, so that
+ * what else it runs never waits for one that polls. The kernel's reserve for other programs stays: what it takes is a
+ * stall, and is told. Under shared scheduling threads go wherever the kernel puts them and let others run when they
+ * find nothing to do: for tries and tests, where no figure means anything.
+ */
+
+#define PRIORITY 10
+#define STALL_US 50 /* a core that was away for longer, as far as its thread sees, was stalled */
+#define DRAIN_SECONDS 10 /* what is under way when the sender ends takes much less */
+
+/* Roles of each thread by layout. */
+static const struct {
+    int threads, roles_of[ROLES]; /* bits of roles */
+} layouts[] = {
+    [CONTENDED] = {2, {1 << SENDER | 1 << RECEIVER | 1 << CONTROL, 1 << ARRIVAL | 1 << DATA}},
+    [ALONE] = {2, {1 << SENDER | 1 << RECEIVER, 1 << ARRIVAL | 1 << CONTROL | 1 << DATA}},
+    [SPREAD] = {5, {1 << SENDER, 1 << RECEIVER, 1 << ARRIVAL, 1 << CONTROL, 1 << DATA}},
+    [SINGLE] = {1, {(1 << ROLES) - 1}},
+};
+
+struct core {
+    pthread_t thread;
+    struct testbed *bed;
+    pthread_barrier_t *all_ready;
+    int roles, number; /* -1: any core */
+    int64_t cut_ns;    /* the sender ends by then; all do, some time later */
+    _Alignas(CACHE_LINE) int64_t turns, ticks, stalls, stalled_ticks, longest_ticks;
+    int was_left; /* it ended with packets under way */
+};
+
+/* ---- what a thread is given -------------------------------------------------------------------------------------- */
+
+/* Cores that this process may use, in order; returns how many. */
+static int allowed_cores(int *numbers, int most) {
+    cpu_set_t set;
+    int count = 0;
+    if (sched_getaffinity(0, sizeof set, &set)) fail("sched_getaffinity");
+    for (int core = 0; core < CPU_SETSIZE && count < most; core++)
+        if (CPU_ISSET((size_t)core, &set)) numbers[count++] = core;
+    return count;
+}
+
+/* Refuses to poll in real time where other programs would be left nothing. */
+static void expect_reserve(void) {
+    char text[32] = "";
+    FILE *file = fopen("/proc/sys/kernel/sched_rt_runtime_us", "r");
+    if (file && fgets(text, sizeof text, file) && atoi(text) < 0) {
+        fprintf(stderr, TARGET ": expected kernel.sched_rt_runtime_us to leave other programs a part of each second, "
+                               "found -1. Run `sysctl kernel.sched_rt_runtime_us=950000`, or use --scheduling "
+                               "shared\n");
+        exit(1);
+    }
+    if (file) fclose(file);
+}
+
+/* Gives each thread a core; refuses where there are too few. */
+static void assign_cores(struct core *cores, const struct options *options) {
+    int numbers[ROLES], threads = layouts[options->layout].threads, there = allowed_cores(numbers, ROLES);
+    for (int at = 0; at < threads; at++) cores[at].number = options->scheduling == OWN && at < there ? numbers[at] : -1;
+    if (options->scheduling == SHARED) return;
+    expect_reserve();
+    if (threads > there) {
+        fprintf(stderr, TARGET ": expected %d cores for --layout %s, found %d. Use --layout contended or alone (2 "
+                               "cores) or single (1), or --scheduling shared, whose figures mean nothing\n",
+                threads, layout_names[options->layout], there);
+        exit(1);
+    }
+}
+
+/* Makes the calling thread the one that its core runs. */
+static void settle(const struct core *core) {
+    struct sched_param parameter = {.sched_priority = PRIORITY};
+    if (core->number < 0) return;
+    pin(core->number);
+    int error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameter);
+    if (error == 0) return;
+    fprintf(stderr, TARGET ": cannot poll in real time: %s; run as root, or use --scheduling shared, whose figures "
+                           "mean nothing\n", strerror(error));
+    exit(1);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+static int is_over(const struct core *core) {
+    for (int role = 0; role < ROLES; role++)
+        if (core->roles >> role & 1 && !has_ended(core->bed, (enum role)role)) return 0;
+    return 1;
+}
+
+/* Looks at the clock and at signals now and then: a run that takes too long is cut, one that does not drain ended. */
+static int is_left(struct core *core) {
+    int64_t now = now_ns();
+    if (stopped || now >= core->cut_ns) atomic_store_explicit(&core->bed->is_cut, 1, memory_order_relaxed);
+    core->was_left = now >= core->cut_ns + DRAIN_SECONDS * NANOSECONDS;
+    return core->was_left;
+}
+
+static void note_gap(struct core *core, int64_t gap, int64_t limit) {
+    if (gap <= limit) return;
+    core->stalls++;
+    core->stalled_ticks += gap;
+    if (gap > core->longest_ticks) core->longest_ticks = gap;
+}
+
+static void poll_roles(struct core *core, struct points *points) {
+    int64_t begin = tickscope_now(TICKSCOPE_PLAIN), last = begin, limit = STALL_US * core->bed->hertz / 1000000;
+    while (!is_over(core)) {
+        int64_t now = tickscope_now(TICKSCOPE_PLAIN);
+        size_t done = 0;
+        note_gap(core, now - last, limit);
+        last = now;
+        for (int role = 0; role < ROLES; role++)
+            if (core->roles >> role & 1 && !has_ended(core->bed, (enum role)role))
+                done += steps[role](core->bed, points, now);
+        if (done == 0 && core->bed->options->scheduling == SHARED) sched_yield();
+        if ((++core->turns & 1023) == 0 && is_left(core)) break;
+    }
+    core->ticks = tickscope_now(TICKSCOPE_PLAIN) - begin;
+}
+
+static void *run_core(void *argument) {
+    struct core *core = (struct core *)argument;
+    struct points points = {0};
+    const struct primitive *primitive = core->bed->fib.primitive;
+    for (int role = 0; role < ROLES; role++)
+        if (core->roles >> role & 1) open_points(&points, (enum role)role);
+    if (primitive->enter) primitive->enter();
+    settle(core);
+    pthread_barrier_wait(core->all_ready);
+    if (core->roles >> SENDER & 1) {
+        core->bed->sender.begin_ns = now_ns();
+        core->bed->bucket.last_tick = tickscope_now(TICKSCOPE_PLAIN);
+    }
+    poll_roles(core, &points);
+    if (primitive->leave) primitive->leave();
+    return 0;
+}
+
+/* Runs all roles to their end; returns how many threads that took. */
+static int run_cores(struct testbed *bed, struct core *cores) {
+    int threads = layouts[bed->options->layout].threads;
+    pthread_barrier_t all_ready;
+    double wanted = bed->options->rate_pps > 0 ? (double)bed->trace.count / bed->options->rate_pps : 60;
+    pthread_barrier_init(&all_ready, 0, (unsigned)threads);
+    for (int at = 0; at < threads; at++) {
+        cores[at].bed = bed;
+        cores[at].all_ready = &all_ready;
+        cores[at].roles = layouts[bed->options->layout].roles_of[at];
+        cores[at].cut_ns = now_ns() + (int64_t)((CUT_FACTOR * wanted + 1) * 1e9);
+        if (pthread_create(&cores[at].thread, 0, run_core, &cores[at])) fail("pthread_create");
+    }
+    for (int at = 0; at < threads; at++) pthread_join(cores[at].thread, 0);
+    pthread_barrier_destroy(&all_ready);
+    return threads;
+}

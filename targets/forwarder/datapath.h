@@ -1,0 +1,52 @@
+/*
+ * How packets get from the source to the forwarder and back: two links, each with one end that puts and one that takes.
+ * Both datapaths keep what the sender sees: what is put is admitted or left with it, and nothing in between is lost.
+ */
+
+struct link {
+    size_t (*put)(struct link *link, const struct packet *packets, size_t count);
+    size_t (*take)(struct link *link, struct packet *packets, size_t most);
+    struct ring *ring; /* of `rings` */
+    int put_port, take_port; /* of `net_ring` */
+};
+
+struct links {
+    struct link there, back;
+};
+
+static size_t put_in_ring(struct link *link, const struct packet *packets, size_t count) {
+    return ring_put(link->ring, packets, count);
+}
+
+static size_t take_from_ring(struct link *link, struct packet *packets, size_t most) {
+    return ring_take(link->ring, packets, most);
+}
+
+static struct link ring_link(int capacity) {
+    return (struct link){put_in_ring, take_from_ring, new_ring((uint64_t)capacity), 0, 0};
+}
+
+#ifdef WITH_DPDK
+#include "dpdk.h"
+#else
+static struct links net_ring_links(const struct options *options) {
+    (void)options;
+    fprintf(stderr, TARGET ": cannot use --datapath net_ring: built without DPDK; run `make forwarder`\n");
+    exit(1);
+}
+
+static void end_net_ring(void) {}
+#endif
+
+static struct links new_links(const struct options *options) {
+    if (options->datapath == NET_RING) return net_ring_links(options);
+    return (struct links){ring_link(options->link), ring_link(options->link)};
+}
+
+static void end_links(struct links *links, const struct options *options) {
+    if (options->datapath == NET_RING) end_net_ring();
+    else {
+        free_ring(links->there.ring);
+        free_ring(links->back.ring);
+    }
+}

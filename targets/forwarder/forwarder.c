@@ -1,0 +1,105 @@
+/*
+ * forwarder - the packet forwarder of "Timely Mobile Routing" (arXiv 2304.14603): a source that sends data packets of
+ * mobile users and their location updates, a forwarder that addresses the former by a table that the latter change, and
+ * the age of both by stamps of tickscope.h.
+ *
+ *     forwarder [--rate PPS] [--fib none|rwl-spin|rwl-park|seqlock|rcu|rcu-sync] [--cdr RATIO] [--users N]
+ *         --seconds S              how long the trace takes at the rate
+ *         --packets N              length of the trace; else what the rate sends in --seconds
+ *         --datapath rings|net_ring   between source and forwarder
+ *         --ring N                 room of the control ring and of the data ring; --link N: of each way of the link
+ *         --layout contended|alone|spread|single   which roles share a thread (core.h)
+ *         --scheduling own|shared  own: a core and SCHED_FIFO for each thread; shared: ordinary, no figure is valid
+ *         --delay NS               what the data process spends on each packet besides: a control of the method
+ *         --seed N                 of the trace
+ *         --rate 0                 as fast as the link admits
+ *
+ * Points, in the order a packet passes them:
+ *     data     generated (before; value: user), arrived (after), taken (after), addressed (before; value: id of the
+ *              location update that the address is from), then received or misaddressed (after)
+ *     moves    moved (before; value: user), move-arrived (after), written (after)
+ * All of a batch have one reading where the paper has one, at generated and moved, and where they were taken together,
+ * at all others but written. An id is ROW * USERS + USER: the policy `X of USERS` keeps all stamps of X users.
+ *
+ * At the end one line of JSON says what was counted, and whether the figures may be used.
+ */
+#include "tickscope.h"
+
+#include <arpa/inet.h>
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+/* One translation unit, a file for each subject. */
+#include "options.h"
+
+#include "packet.h"
+
+#include "ring.h"
+
+#include "traffic.h"
+
+#include "fib.h"
+
+#include "lock.h"
+
+#include "primitives.h"
+
+#include "datapath.h"
+
+#include "roles.h"
+
+#include "core.h"
+
+#include "result.h"
+
+/* Ticks a second, by CLOCK_MONOTONIC over a twentieth of one. */
+static int64_t measured_hertz(void) {
+    int64_t begin_ns = now_ns(), begin = tickscope_now(TICKSCOPE_PLAIN), ns;
+    do ns = now_ns() - begin_ns;
+    while (ns < NANOSECONDS / 20);
+    return (int64_t)((double)(tickscope_now(TICKSCOPE_PLAIN) - begin) * 1e9 / (double)ns);
+}
+
+static void begin_testbed(struct testbed *bed, const struct options *options) {
+    bed->options = options;
+    bed->hertz = measured_hertz();
+    bed->trace = new_trace(options);
+    bed->fib = new_fib(options, bed->trace.moves);
+    bed->links = new_links(options);
+    bed->control = new_ring((uint64_t)options->ring);
+    bed->data = new_ring((uint64_t)options->ring);
+    bed->bucket = (struct bucket){.rate_pps = (int64_t)options->rate_pps, .hertz = bed->hertz};
+    bed->last_move = (_Atomic int64_t *)lines((size_t)options->users * sizeof *bed->last_move);
+    for (int user = 0; user < options->users; user++) bed->last_move[user] = FIRST_ADDRESS;
+}
+
+static void end_testbed(struct testbed *bed) {
+    end_links(&bed->links, bed->options);
+    end_fib(&bed->fib);
+    free_ring(bed->control);
+    free_ring(bed->data);
+    free(bed->last_move);
+    free(bed->trace.rows);
+}
+
+int main(int argc, char **argv) {
+    static struct testbed bed;
+    static struct core cores[ROLES];
+    struct options options = parse(argc, argv);
+    struct result result = {.bed = &bed, .cores = cores};
+    catch_signals();
+    assign_cores(cores, &options);
+    begin_testbed(&bed, &options);
+    result.is_locked = options.scheduling == OWN && !mlockall(MCL_CURRENT | MCL_FUTURE);
+    result.threads = run_cores(&bed, cores);
+    double seconds = (double)(bed.sender.end_ns - bed.sender.begin_ns) / 1e9;
+    result.achieved_pps = seconds > 0 ? (double)bed.sender.row / seconds : 0;
+    int64_t torn = bed.data_counts.torn;
+    end_testbed(&bed);
+    print_result(&result);
+    if (torn == 0) return 0;
+    fprintf(stderr, TARGET ": expected every address as it was written, found %lld mixed of two. This is a defect of "
+                           "--fib %s\n", (long long)torn, options.fib->name);
+    return 1;
+}

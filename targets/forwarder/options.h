@@ -1,0 +1,79 @@
+/* Options of the command line. */
+
+#define TARGET "forwarder"
+#define TARGET_USAGE "[--rate PPS] [--fib NAME] [--cdr RATIO] [--users N] [--seconds S] [--datapath NAME] [options]"
+#define TARGET_WORDS 1
+#include "../harness/target.h"
+
+#define MOST_PACKETS (1 << 26) /* of a trace, which is in memory before the run: 256 MiB */
+#define MOST_USERS (1 << 16)
+#define MOST_RING (1 << 16)
+#define CUT_FACTOR 4 /* a run that takes so many times its trace's length is cut */
+
+enum layout { CONTENDED, ALONE, SPREAD, SINGLE };
+static const char *const layout_names[] = {"contended", "alone", "spread", "single", 0};
+enum datapath { RINGS, NET_RING };
+static const char *const datapath_names[] = {"rings", "net_ring", 0};
+enum scheduling { OWN, SHARED };
+static const char *const scheduling_names[] = {"own", "shared", 0};
+
+struct primitive;
+
+struct options {
+    double rate_pps, cdr, seconds;
+    int64_t packets; /* 0: as many as the rate sends in `seconds` */
+    int users, ring, link, delay_ns, seed;
+    const struct primitive *fib;
+    int layout, datapath, scheduling;
+};
+
+/* The place of `value` among names that a null pointer ends. */
+static int one_of(const char *expected, const char *const names[], const char *value) {
+    int at = 0;
+    while (names[at] && strcmp(names[at], value)) at++;
+    if (names[at] == 0) refuse(expected, value);
+    return at;
+}
+
+static const struct primitive *primitive_named(const char *name);
+
+static int parse_option(struct options *options, const char *name, const char *value) {
+    if (!strcmp(name, "--rate")) options->rate_pps = number("--rate in packets a second", value, 0, 1e8);
+    else if (!strcmp(name, "--cdr")) options->cdr = number("--cdr, control packets a data packet", value, 0, 1);
+    else if (!strcmp(name, "--seconds")) options->seconds = number("--seconds", value, 0.001, 60);
+    else if (!strcmp(name, "--packets")) options->packets = whole_number("--packets", value, 1, MOST_PACKETS);
+    else if (!strcmp(name, "--users")) options->users = whole_number("--users", value, 1, MOST_USERS);
+    else if (!strcmp(name, "--ring")) options->ring = whole_number("--ring in packets", value, 1, MOST_RING);
+    else if (!strcmp(name, "--link")) options->link = whole_number("--link in packets", value, 1, MOST_RING);
+    else if (!strcmp(name, "--delay")) options->delay_ns = whole_number("--delay in ns", value, 0, 1000000);
+    else if (!strcmp(name, "--seed")) options->seed = whole_number("--seed", value, 0, INT32_MAX);
+    else if (!strcmp(name, "--fib")) options->fib = primitive_named(value);
+    else if (!strcmp(name, "--layout"))
+        options->layout = one_of("--layout contended, alone, spread or single", layout_names, value);
+    else if (!strcmp(name, "--datapath"))
+        options->datapath = one_of("--datapath rings or net_ring", datapath_names, value);
+    else if (!strcmp(name, "--scheduling"))
+        options->scheduling = one_of("--scheduling own or shared", scheduling_names, value);
+    else return 0;
+    return 1;
+}
+
+/* Rings as in figure 4 of the paper; links as the rings of its network cards. */
+static struct options parse(int argc, char **argv) {
+    struct options options = {.rate_pps = 1e6,
+                              .cdr = 0.1,
+                              .seconds = 0.5,
+                              .users = 1000,
+                              .ring = 64,
+                              .link = 4096,
+                              .seed = 1,
+                              .fib = primitive_named("rwl-spin")};
+    parse_options(&options, argc, argv);
+    if (options.packets == 0) {
+        double packets = options.rate_pps * options.seconds;
+        if (packets < 1 || packets > MOST_PACKETS)
+            refuse("--rate times --seconds of 1 to 67108864 packets, or --packets", "another number");
+        options.packets = (int64_t)packets;
+    }
+    return options;
+}

@@ -1,0 +1,105 @@
+/* The line of JSON that tells what was counted, and whether the figures of the run may be used. */
+
+#define MOST_STALLED 0.01   /* of the time of any core */
+#define LEAST_ACHIEVED 0.98 /* of the rate that was asked for */
+
+struct result {
+    const struct testbed *bed;
+    const struct core *cores;
+    int threads, is_locked;
+    double achieved_pps;
+};
+
+static double stalled_share(const struct core *core) {
+    return core->ticks > 0 ? (double)core->stalled_ticks / (double)core->ticks : 0;
+}
+
+static void print_why(int *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_why(int *told, const char *format, ...) {
+    va_list rest;
+    va_start(rest, format);
+    printf("%s\"", *told ? ", " : "");
+    vprintf(format, rest);
+    printf("\"");
+    va_end(rest);
+    *told = 1;
+}
+
+/* Prints why the figures may not be used, and whether. */
+static void print_verdict(const struct result *result) {
+    const struct testbed *bed = result->bed;
+    double asked = bed->options->rate_pps;
+    int told = 0;
+    printf(", \"why\": [");
+    if (bed->options->scheduling == SHARED) print_why(&told, "shared scheduling");
+    else if (!result->is_locked) print_why(&told, "memory is not locked: run as root");
+    if (asked == 0) print_why(&told, "no rate was asked for");
+    if (asked > 0 && result->achieved_pps < LEAST_ACHIEVED * asked)
+        print_why(&told, "sent %.0f of %.0f packets a second", result->achieved_pps, asked);
+    if (bed->sender.row < bed->trace.count)
+        print_why(&told, "cut after %lld of %lld packets", (long long)bed->sender.row, (long long)bed->trace.count);
+    for (int at = 0; at < result->threads; at++) {
+        if (stalled_share(&result->cores[at]) > MOST_STALLED)
+            print_why(&told, "thread %d was stalled for %.1f %% of the time", at,
+                      100 * stalled_share(&result->cores[at]));
+        if (result->cores[at].was_left) print_why(&told, "thread %d ended with packets under way", at);
+    }
+    printf("], \"valid\": %s", told ? "false" : "true");
+}
+
+static void print_count(const char *name, int64_t count) {
+    printf(", \"%s\": %lld", name, (long long)count);
+}
+
+static void print_cores(const struct result *result) {
+    double us = 1e6 / (double)result->bed->hertz;
+    printf(", \"threads\": [");
+    for (int at = 0; at < result->threads; at++) {
+        const struct core *core = &result->cores[at];
+        printf("%s{\"core\": ", at ? ", " : "");
+        if (core->number >= 0) printf("%d", core->number);
+        else printf("null");
+        printf(", \"turns\": %lld, \"stalls\": %lld, \"stalled_share\": %.6f, \"longest_stall_us\": %.1f}",
+               (long long)core->turns, (long long)core->stalls, stalled_share(core), (double)core->longest_ticks * us);
+    }
+    printf("]");
+}
+
+/* Mean of packets a batch of some; 0: there was none. */
+static double batch_mean(int64_t packets, int64_t batches) {
+    return batches > 0 ? (double)packets / (double)batches : 0;
+}
+
+static void print_settings(const struct options *options) {
+    printf("{\"fib\": \"%s\", \"datapath\": \"%s\", \"layout\": \"%s\", \"scheduling\": \"%s\"", options->fib->name,
+           datapath_names[options->datapath], layout_names[options->layout], scheduling_names[options->scheduling]);
+    printf(", \"rate_pps\": %.0f, \"cdr\": %g, \"users\": %d, \"seed\": %d", options->rate_pps, options->cdr,
+           options->users, options->seed);
+    printf(", \"ring\": %d, \"link\": %d, \"delay_ns\": %d", options->ring, options->link, options->delay_ns);
+}
+
+static void print_result(const struct result *result) {
+    const struct testbed *bed = result->bed;
+    int64_t judged = bed->receiver.received + bed->receiver.misaddressed;
+    print_settings(bed->options);
+    printf(", \"achieved_pps\": %.0f", result->achieved_pps);
+    print_count("sent_data", bed->sender.sent_data);
+    print_count("sent_moves", bed->sender.sent_moves);
+    print_count("received", bed->receiver.received);
+    print_count("misaddressed", bed->receiver.misaddressed);
+    print_count("written", bed->control_counts.written);
+    printf(", \"drops\": {\"control\": %lld, \"data\": %lld, \"return\": %lld}", (long long)bed->arrival.control_drops,
+           (long long)bed->arrival.data_drops, (long long)bed->data_counts.return_drops);
+    print_count("torn", bed->data_counts.torn);
+    printf(", \"sent_batch_mean\": %.3f", batch_mean(bed->sender.row, bed->sender.batches));
+    printf(", \"arrived_batch_mean\": %.3f", batch_mean(bed->arrival.packets, bed->arrival.batches));
+    printf(", \"delay_mean_ns\": %.0f",
+           judged > 0 ? (double)bed->receiver.delay_ticks * 1e9 / (double)bed->hertz / (double)judged : 0);
+    print_count("fib_bytes", (int64_t)bed->fib.bytes);
+    print_count("versions_most", bed->fib.versions_most);
+    print_count("versions_bytes", bed->fib.versions_most * bed->fib.version_bytes);
+    print_cores(result);
+    print_verdict(result);
+    printf("}\n");
+}

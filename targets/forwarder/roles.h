@@ -1,0 +1,202 @@
+/*
+ * The five roles of the testbed: sender and receiver of the source; arrival, control and data of the forwarder.
+ *
+ * Each is a step that does what there is to do and returns how many packets that were; a thread runs one role or
+ * several in turn. Every packet that was sent is received, dropped at one of three rings, or written to the FIB, and
+ * counted. A step ends a role for good once the role before it has ended and nothing is left.
+ */
+
+#define BATCH 64 /* the most that is taken at once, as in the paper */
+
+enum role { SENDER, RECEIVER, ARRIVAL, CONTROL, DATA, ROLES };
+
+struct testbed {
+    const struct options *options;
+    struct trace trace;
+    struct fib fib;
+    struct links links;
+    struct ring *control, *data;
+    int64_t hertz;
+    _Atomic int64_t *last_move; /* by user: id of the last location update that was sent */
+    _Atomic int done[ROLES];
+    _Atomic int is_cut; /* the sender ends before its trace */
+    struct bucket bucket;
+    /* Each written by one role, on lines of its own. */
+    struct {
+        _Alignas(CACHE_LINE) int64_t sent_data, sent_moves, batches, row, begin_ns, end_ns;
+    } sender;
+    struct {
+        _Alignas(CACHE_LINE) int64_t received, misaddressed, delay_ticks;
+    } receiver;
+    struct {
+        _Alignas(CACHE_LINE) int64_t batches, packets, control_drops, data_drops;
+    } arrival;
+    struct {
+        _Alignas(CACHE_LINE) int64_t written;
+    } control_counts;
+    struct {
+        _Alignas(CACHE_LINE) int64_t addressed, torn, return_drops;
+    } data_counts;
+};
+
+/* Points of a thread: each is opened by the thread that stamps there. */
+struct points {
+    tickscope_channel *generated, *moved, *received, *misaddressed;
+    tickscope_channel *arrived, *move_arrived, *written, *taken, *addressed;
+};
+
+static void open_points(struct points *points, enum role role) {
+    if (role == SENDER) {
+        points->generated = tickscope_open("generated", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
+        points->moved = tickscope_open("moved", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
+    } else if (role == RECEIVER) {
+        points->received = tickscope_open("received", TICKSCOPE_AFTER, 0);
+        points->misaddressed = tickscope_open("misaddressed", TICKSCOPE_AFTER, 0);
+    } else if (role == ARRIVAL) {
+        points->arrived = tickscope_open("arrived", TICKSCOPE_AFTER, 0);
+        points->move_arrived = tickscope_open("move-arrived", TICKSCOPE_AFTER, 0);
+    } else if (role == CONTROL) points->written = tickscope_open("written", TICKSCOPE_AFTER, 0);
+    else {
+        points->taken = tickscope_open("taken", TICKSCOPE_AFTER, 0);
+        points->addressed = tickscope_open("addressed", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
+    }
+}
+
+static int has_ended(struct testbed *bed, enum role role) {
+    return atomic_load_explicit(&bed->done[role], memory_order_acquire);
+}
+
+/* Ends a role that found nothing to take although the one before it had ended before it looked. */
+static size_t took(struct testbed *bed, enum role role, int had_ended, size_t count) {
+    if (count == 0 && had_ended) atomic_store_explicit(&bed->done[role], 1, memory_order_release);
+    return count;
+}
+
+/* ---- the source -------------------------------------------------------------------------------------------------- */
+
+/* Tells of those that were admitted. Only now has a location update been sent. */
+static void tell_sent(struct testbed *bed, struct points *points, const struct packet *packets, size_t count) {
+    for (const struct packet *packet = packets; packet < packets + count; packet++) {
+        struct tickscope_extra extra = {.value = packet->user};
+        tickscope_channel *point = packet->is_move ? points->moved : points->generated;
+        tickscope_record_with(point, packet->id, packet->sent_tick, extra);
+        if (packet->is_move) {
+            atomic_store_explicit(&bed->last_move[packet->user], packet->id, memory_order_relaxed);
+            bed->sender.sent_moves++;
+        } else bed->sender.sent_data++;
+    }
+}
+
+static size_t send_step(struct testbed *bed, struct points *points, int64_t now) {
+    struct packet batch[BURST];
+    int64_t left = bed->trace.count - bed->sender.row, offered = bucket_offer(&bed->bucket, now);
+    if (left == 0 || atomic_load_explicit(&bed->is_cut, memory_order_relaxed)) {
+        bed->sender.end_ns = now_ns();
+        return took(bed, SENDER, 1, 0);
+    }
+    if (offered > left) offered = left;
+    if (offered == 0) return 0;
+    int64_t tick = tickscope_now(TICKSCOPE_BEFORE);
+    for (int64_t at = 0; at < offered; at++) {
+        uint32_t row = bed->trace.rows[bed->sender.row + at];
+        batch[at] = (struct packet){.id = id_of(&bed->trace, bed->sender.row + at), .sent_tick = tick,
+                                    .address_id = NO_ADDRESS, .user = (int32_t)(row & ~MOVE_BIT),
+                                    .is_move = (row & MOVE_BIT) != 0};
+    }
+    size_t admitted = bed->links.there.put(&bed->links.there, batch, (size_t)offered);
+    bucket_admit(&bed->bucket, (int64_t)admitted);
+    tell_sent(bed, points, batch, admitted);
+    bed->sender.row += (int64_t)admitted;
+    bed->sender.batches += admitted > 0;
+    return admitted;
+}
+
+/* Whether the address is older than the user's last location update, judged as the packet is received. */
+static int is_misaddressed(struct testbed *bed, const struct packet *packet) {
+    if (packet->address_id == NO_ADDRESS) return 0;
+    return packet->address_id < atomic_load_explicit(&bed->last_move[packet->user], memory_order_relaxed);
+}
+
+static size_t receive_step(struct testbed *bed, struct points *points, int64_t now) {
+    struct packet batch[BATCH];
+    int had_ended = has_ended(bed, DATA);
+    size_t count = bed->links.back.take(&bed->links.back, batch, BATCH);
+    int64_t tick = count > 0 ? tickscope_now(TICKSCOPE_AFTER) : now;
+    for (size_t at = 0; at < count; at++) {
+        int misaddressed = is_misaddressed(bed, &batch[at]);
+        tickscope_record(misaddressed ? points->misaddressed : points->received, batch[at].id, tick);
+        bed->receiver.received += !misaddressed;
+        bed->receiver.misaddressed += misaddressed;
+        bed->receiver.delay_ticks += tick - batch[at].sent_tick;
+    }
+    return took(bed, RECEIVER, had_ended, count);
+}
+
+/* ---- the forwarder ----------------------------------------------------------------------------------------------- */
+
+/* Takes what came and hands it on, to the control ring or the data ring; what finds no room there is dropped. */
+static size_t arrive_step(struct testbed *bed, struct points *points, int64_t now) {
+    struct packet batch[BATCH], moves[BATCH], data[BATCH];
+    size_t move_count = 0, data_count = 0;
+    int had_ended = has_ended(bed, SENDER);
+    size_t count = bed->links.there.take(&bed->links.there, batch, BATCH);
+    int64_t tick = count > 0 ? tickscope_now(TICKSCOPE_AFTER) : now;
+    for (size_t at = 0; at < count; at++) {
+        if (batch[at].is_move) moves[move_count++] = batch[at];
+        else data[data_count++] = batch[at];
+        tickscope_record(batch[at].is_move ? points->move_arrived : points->arrived, batch[at].id, tick);
+    }
+    bed->arrival.control_drops += (int64_t)(move_count - ring_put(bed->control, moves, move_count));
+    bed->arrival.data_drops += (int64_t)(data_count - ring_put(bed->data, data, data_count));
+    bed->arrival.batches += count > 0;
+    bed->arrival.packets += (int64_t)count;
+    return took(bed, ARRIVAL, had_ended, count);
+}
+
+static size_t control_step(struct testbed *bed, struct points *points, int64_t now) {
+    struct packet batch[BATCH];
+    int had_ended = has_ended(bed, ARRIVAL);
+    size_t count = ring_take(bed->control, batch, BATCH);
+    (void)now;
+    for (size_t at = 0; at < count; at++) {
+        if (bed->fib.primitive->write) fib_write(&bed->fib, batch[at].user, batch[at].id);
+        tickscope_stamp(points->written, batch[at].id);
+    }
+    bed->control_counts.written += (int64_t)count;
+    return took(bed, CONTROL, had_ended, count);
+}
+
+/* Spends so long: the control of section "Before ranking primitives" of docs/forwarder.md. */
+static void delay(const struct testbed *bed) {
+    int64_t until = tickscope_now(TICKSCOPE_PLAIN) + bed->options->delay_ns * bed->hertz / NANOSECONDS;
+    while (tickscope_now(TICKSCOPE_PLAIN) < until) {}
+}
+
+static size_t data_step(struct testbed *bed, struct points *points, int64_t now) {
+    struct packet batch[BATCH];
+    int had_ended = has_ended(bed, ARRIVAL);
+    size_t count = ring_take(bed->data, batch, BATCH);
+    if (count == 0) return took(bed, DATA, had_ended, 0);
+    int64_t taken = tickscope_now(TICKSCOPE_AFTER);
+    (void)now;
+    for (struct packet *packet = batch; packet < batch + count; packet++) {
+        tickscope_record(points->taken, packet->id, taken);
+        if (bed->options->delay_ns > 0) delay(bed);
+        if (bed->fib.primitive->read == 0) continue;
+        struct address address = fib_read(&bed->fib, packet->user);
+        packet->address_id = address.id;
+        packet->mac = address.mac;
+        bed->data_counts.torn += is_torn(address, packet->user);
+    }
+    int64_t addressed = tickscope_now(TICKSCOPE_BEFORE);
+    size_t admitted = bed->links.back.put(&bed->links.back, batch, count);
+    for (size_t at = 0; at < count; at++)
+        tickscope_record_with(points->addressed, batch[at].id, addressed,
+                              (struct tickscope_extra){.value = batch[at].address_id});
+    bed->data_counts.addressed += (int64_t)count;
+    bed->data_counts.return_drops += (int64_t)(count - admitted);
+    return count;
+}
+
+static size_t (*const steps[ROLES])(struct testbed *, struct points *, int64_t) = {send_step, receive_step, arrive_step,
+                                                                                   control_step, data_step};
