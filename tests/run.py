@@ -221,7 +221,7 @@ def print_left_out(heavy):
     path = f"{os.environ['PATH']}:/usr/sbin:{ROOT}/build/rivals/usr/sbin"
     if not all(shutil.which(name, path=path) for name in ("chronyd", "ptp4l")):
         print("left out: chrony and ptp4l beside a run, they are not installed. Run scripts/setup.sh as root")
-    for library in ("liburcu",):
+    for library in ("liburcu", "libdpdk"):
         if subprocess.run(["sh", "-c", f"pkg-config --exists {library}"], capture_output=True, check=False).returncode:
             print(f"left out: what the forwarder does with {library}, which is not here. Run make forwarder as root")
     if os.geteuid() != 0:

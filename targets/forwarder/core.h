@@ -125,9 +125,11 @@ static void *run_core(void *argument) {
     struct core *core = (struct core *)argument;
     struct points points = {0};
     const struct primitive *primitive = core->bed->fib.primitive;
+    const struct links *links = &core->bed->links;
     for (int role = 0; role < ROLES; role++)
         if (core->roles >> role & 1) open_points(&points, (enum role)role);
     if (primitive->enter) primitive->enter();
+    if (links->enter) links->enter();
     settle(core);
     pthread_barrier_wait(core->all_ready);
     if (core->roles >> SENDER & 1) {
@@ -135,6 +137,7 @@ static void *run_core(void *argument) {
         core->bed->bucket.last_tick = tickscope_now(TICKSCOPE_PLAIN);
     }
     poll_roles(core, &points);
+    if (links->leave) links->leave();
     if (primitive->leave) primitive->leave();
     return 0;
 }

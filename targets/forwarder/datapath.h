@@ -3,6 +3,8 @@
  * Both datapaths keep what the sender sees: what is put is admitted or left with it, and nothing in between is lost.
  */
 
+#define BATCH 64 /* the most that is taken at once, as in the paper */
+
 struct link {
     size_t (*put)(struct link *link, const struct packet *packets, size_t count);
     size_t (*take)(struct link *link, struct packet *packets, size_t most);
@@ -12,6 +14,8 @@ struct link {
 
 struct links {
     struct link there, back;
+    void (*enter)(void), (*leave)(void); /* on each thread; may be absent */
+    void (*end)(void);
 };
 
 static size_t put_in_ring(struct link *link, const struct packet *packets, size_t count) {
@@ -35,18 +39,15 @@ static struct links net_ring_links(const struct options *options) {
     exit(1);
 }
 
-static void end_net_ring(void) {}
 #endif
 
 static struct links new_links(const struct options *options) {
     if (options->datapath == NET_RING) return net_ring_links(options);
-    return (struct links){ring_link(options->link), ring_link(options->link)};
+    return (struct links){.there = ring_link(options->link), .back = ring_link(options->link)};
 }
 
-static void end_links(struct links *links, const struct options *options) {
-    if (options->datapath == NET_RING) end_net_ring();
-    else {
-        free_ring(links->there.ring);
-        free_ring(links->back.ring);
-    }
+static void end_links(struct links *links) {
+    if (links->end) links->end();
+    if (links->there.ring) free_ring(links->there.ring);
+    if (links->back.ring) free_ring(links->back.ring);
 }

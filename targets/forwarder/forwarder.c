@@ -75,7 +75,7 @@ static void begin_testbed(struct testbed *bed, const struct options *options) {
 }
 
 static void end_testbed(struct testbed *bed) {
-    end_links(&bed->links, bed->options);
+    end_links(&bed->links);
     end_fib(&bed->fib);
     free_ring(bed->control);
     free_ring(bed->data);

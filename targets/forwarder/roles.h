@@ -6,8 +6,6 @@
  * counted. A step ends a role for good once the role before it has ended and nothing is left.
  */
 
-#define BATCH 64 /* the most that is taken at once, as in the paper */
-
 enum role { SENDER, RECEIVER, ARRIVAL, CONTROL, DATA, ROLES };
 
 struct testbed {

@@ -1,0 +1,113 @@
+/*
+ * The datapath `net_ring` of DPDK: two ports in this process, each with the other's way out as its way in.
+ *
+ * What is put is copied into a buffer of DPDK's, what is taken out of it: 60 bytes each, as a program does that makes
+ * packets and reads them. No card and no driver of the kernel takes part. Works without huge pages (`--no-huge`), which
+ * is said. Threads are not DPDK's own; each that polls is registered, so that it has a cache of buffers. Deliberately
+ * absent: a second process.
+ */
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+
+#define SPARE_BUFFERS 4096 /* in batches and in the caches of threads */
+#define BUFFER_CACHE 256
+#define MEMORY_MIB "256"
+#define HUGE_PAGE_MIB 2
+
+static struct rte_mempool *buffers;
+
+static void dpdk_failed(const char *what, int error) {
+    const char *why = rte_strerror(error < 0 ? -error : error);
+    fprintf(stderr, TARGET ": cannot use --datapath net_ring: %s: %s\n", what, why);
+    exit(1);
+}
+
+static size_t put_in_port(struct link *link, const struct packet *packets, size_t count) {
+    struct rte_mbuf *mbufs[BATCH];
+    if (rte_pktmbuf_alloc_bulk(buffers, mbufs, (unsigned)count)) return 0;
+    for (size_t at = 0; at < count; at++)
+        memcpy(rte_pktmbuf_append(mbufs[at], PACKET_BYTES), &packets[at], PACKET_BYTES);
+    size_t put = rte_eth_tx_burst((uint16_t)link->put_port, 0, mbufs, (uint16_t)count);
+    if (put < count) rte_pktmbuf_free_bulk(mbufs + put, (unsigned)(count - put));
+    return put;
+}
+
+static size_t take_from_port(struct link *link, struct packet *packets, size_t most) {
+    struct rte_mbuf *mbufs[BATCH];
+    size_t count = rte_eth_rx_burst((uint16_t)link->take_port, 0, mbufs, (uint16_t)most);
+    for (size_t at = 0; at < count; at++) memcpy(&packets[at], rte_pktmbuf_mtod(mbufs[at], void *), PACKET_BYTES);
+    if (count > 0) rte_pktmbuf_free_bulk(mbufs, (unsigned)count);
+    return count;
+}
+
+/* ---- before and after -------------------------------------------------------------------------------------------- */
+
+static long free_huge_pages_mib(void) {
+    char text[32] = "";
+    FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+    if (file && fgets(text, sizeof text, file) == 0) text[0] = 0;
+    if (file) fclose(file);
+    return atol(text) * HUGE_PAGE_MIB;
+}
+
+/* Starts DPDK; the process may run where it might before. */
+static void begin_dpdk(void) {
+    static char name[] = TARGET, no_pci[] = "--no-pci", memory[] = "-m", mib[] = MEMORY_MIB;
+    static char quiet[] = "--log-level=error", no_telemetry[] = "--no-telemetry", in_memory[] = "--in-memory";
+    static char no_huge[] = "--no-huge", no_files[] = "--no-shconf";
+    int is_huge = free_huge_pages_mib() >= atol(MEMORY_MIB);
+    /* Nothing of it is left behind; DPDK refuses --in-memory with --no-huge. */
+    char *arguments[] = {name, no_pci, memory, mib, quiet, no_telemetry, is_huge ? in_memory : no_huge, no_files, 0};
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores)) fail("sched_getaffinity");
+    if (!is_huge) fprintf(stderr, TARGET ": without huge pages: fewer than " MEMORY_MIB " MiB are free\n");
+    if (rte_eal_init(is_huge ? 7 : 8, arguments) < 0) dpdk_failed("rte_eal_init", rte_errno);
+    if (sched_setaffinity(0, sizeof cores, &cores)) fail("sched_setaffinity");
+}
+
+static struct rte_ring *port_ring(const char *name, int capacity) {
+    struct rte_ring *ring =
+        rte_ring_create(name, (unsigned)capacity, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
+    if (ring == 0) dpdk_failed("rte_ring_create", rte_errno);
+    return ring;
+}
+
+/* A port that puts into one ring and takes from the other. */
+static int new_port(const char *name, struct rte_ring *in, struct rte_ring *out) {
+    struct rte_eth_conf none;
+    memset(&none, 0, sizeof none);
+    int port = rte_eth_from_rings(name, &in, 1, &out, 1, 0);
+    if (port < 0) dpdk_failed("rte_eth_from_rings", rte_errno);
+    int error = rte_eth_dev_configure((uint16_t)port, 1, 1, &none);
+    if (error == 0) error = rte_eth_rx_queue_setup((uint16_t)port, 0, BATCH, 0, 0, buffers);
+    if (error == 0) error = rte_eth_tx_queue_setup((uint16_t)port, 0, BATCH, 0, 0);
+    if (error == 0) error = rte_eth_dev_start((uint16_t)port);
+    if (error) dpdk_failed("the port of a ring", error);
+    return port;
+}
+
+/* On each thread that polls. */
+static void enter_net_ring(void) {
+    if (rte_thread_register()) dpdk_failed("rte_thread_register", rte_errno);
+}
+
+static void end_net_ring(void) {
+    rte_eal_cleanup();
+}
+
+static struct links net_ring_links(const struct options *options) {
+    begin_dpdk();
+    unsigned count = 2 * (unsigned)options->link + SPARE_BUFFERS;
+    uint16_t bytes = RTE_PKTMBUF_HEADROOM + CACHE_LINE;
+    buffers = rte_pktmbuf_pool_create("packets", count, BUFFER_CACHE, 0, bytes, SOCKET_ID_ANY);
+    if (buffers == 0) dpdk_failed("rte_pktmbuf_pool_create", rte_errno);
+    struct rte_ring *there = port_ring("there", options->link), *back = port_ring("back", options->link);
+    int source = new_port("source", back, there), forwarder = new_port("forwarder", there, back);
+    return (struct links){.there = {put_in_port, take_from_port, 0, source, forwarder},
+                          .back = {put_in_port, take_from_port, 0, forwarder, source},
+                          .enter = enter_net_ring, .leave = rte_thread_unregister, .end = end_net_ring};
+}
