@@ -6,7 +6,8 @@
 Three rows in turn, several times each: the options as given, the same without a table, and that with a delay of the
 consumer. What does strictly less work must be no slower, and a slower consumer must not raise the rate: where that is
 found otherwise, something else decides (a faster consumer disturbs the source's rings more often), and a ranking of
-primitives is refused. So it is where a trial was not valid, with the program's own reasons. Exit code 1: refused.
+primitives is refused. So it is where a trial was not valid, with the program's own reasons, and where the two cores
+were not as far apart in all trials. Exit code 1: refused.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 
 DELAY_NS = 20
+MOST_MOVED = 1.5  # as in result.h
 
 
 def trial(program, options):
@@ -33,6 +35,9 @@ def refusals(rows):
         invalid = sum(not trial["valid"] for trial in trials)
         if invalid:
             yield f"{name}: {invalid} of {len(trials)} trials are not valid: {'; '.join(reasons)}"
+    exchanges = [ns for trials in rows.values() for trial in trials for ns in trial["exchange_ns"]]
+    if max(exchanges) > MOST_MOVED * min(exchanges):
+        yield f"the cores were moved: an exchange between them took {min(exchanges)} ns, then {max(exchanges)} ns"
     took, sent = (
         {name: statistics.median(trial[what] for trial in trials) for name, trials in rows.items()}
         for what in ("delay_mean_ns", "achieved_pps")
@@ -58,7 +63,8 @@ def main():
             rows[name].append(trial(asked.program, options))
     for name, trials in rows.items():
         for one in trials:
-            figures = f"sent {one['achieved_pps']:9} /s  took {one['delay_mean_ns']:7} ns  valid {one['valid']}"
+            figures = f"sent {one['achieved_pps']:9} /s  took {one['delay_mean_ns']:7} ns"
+            figures += f"  exchange {one['exchange_ns'][0]:4} ns  valid {one['valid']}"
             print(f"{name:8} {one['fib']:9} {figures}")
     reasons = list(refusals(rows))
     passed = "controls passed: trials at this rate may be ranked"

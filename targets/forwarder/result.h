@@ -2,6 +2,7 @@
 
 #define MOST_STALLED 0.01   /* of the time of any core */
 #define LEAST_ACHIEVED 0.98 /* of the rate that was asked for */
+#define MOST_MOVED 1.5      /* how much longer the cores' exchange may take after the trial than before, or before */
 
 struct result {
     const struct testbed *bed;
@@ -9,6 +10,10 @@ struct result {
     int threads, is_locked;
     double achieved_pps;
 };
+
+static double nanoseconds(const struct result *result, int64_t ticks) {
+    return (double)ticks * 1e9 / (double)result->bed->hertz;
+}
 
 static double stalled_share(const struct core *core) {
     return core->ticks > 0 ? (double)core->stalled_ticks / (double)core->ticks : 0;
@@ -45,6 +50,10 @@ static void print_verdict(const struct result *result) {
                       100 * stalled_share(&result->cores[at]));
         if (result->cores[at].was_left) print_why(&told, "thread %d ended with packets under way", at);
     }
+    double before = nanoseconds(result, result->cores[0].exchange_ticks[0]);
+    double after = nanoseconds(result, result->cores[0].exchange_ticks[1]);
+    if (before > MOST_MOVED * after || after > MOST_MOVED * before)
+        print_why(&told, "the cores were moved: an exchange took %.0f ns before, %.0f ns after", before, after);
     printf("], \"valid\": %s", told ? "false" : "true");
 }
 
@@ -53,7 +62,9 @@ static void print_count(const char *name, int64_t count) {
 }
 
 static void print_cores(const struct result *result) {
-    double us = 1e6 / (double)result->bed->hertz;
+    const int64_t *exchange = result->cores[0].exchange_ticks;
+    printf(", \"exchange_ns\": [%.0f", nanoseconds(result, exchange[0]));
+    printf(", %.0f]", nanoseconds(result, exchange[1]));
     printf(", \"threads\": [");
     for (int at = 0; at < result->threads; at++) {
         const struct core *core = &result->cores[at];
@@ -61,7 +72,8 @@ static void print_cores(const struct result *result) {
         if (core->number >= 0) printf("%d", core->number);
         else printf("null");
         printf(", \"turns\": %lld, \"stalls\": %lld, \"stalled_share\": %.6f, \"longest_stall_us\": %.1f}",
-               (long long)core->turns, (long long)core->stalls, stalled_share(core), (double)core->longest_ticks * us);
+               (long long)core->turns, (long long)core->stalls, stalled_share(core),
+               nanoseconds(result, core->longest_ticks) / 1000);
     }
     printf("]");
 }
@@ -95,7 +107,7 @@ static void print_result(const struct result *result) {
     printf(", \"sent_batch_mean\": %.3f", batch_mean(bed->sender.row, bed->sender.batches));
     printf(", \"arrived_batch_mean\": %.3f", batch_mean(bed->arrival.packets, bed->arrival.batches));
     printf(", \"delay_mean_ns\": %.0f",
-           judged > 0 ? (double)bed->receiver.delay_ticks * 1e9 / (double)bed->hertz / (double)judged : 0);
+           judged > 0 ? nanoseconds(result, bed->receiver.delay_ticks) / (double)judged : 0);
     print_count("fib_bytes", (int64_t)bed->fib.bytes);
     print_count("versions_most", bed->fib.versions_most);
     print_count("versions_bytes", bed->fib.versions_most * bed->fib.version_bytes);

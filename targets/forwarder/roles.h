@@ -18,7 +18,8 @@ struct testbed {
     _Atomic int64_t *last_move; /* by user: id of the last location update that was sent */
     _Atomic int done[ROLES];
     _Atomic int is_cut; /* the sender ends before its trace */
-    struct bucket bucket;
+    _Alignas(CACHE_LINE) _Atomic uint32_t turn; /* whose it is in an exchange of the first two threads */
+    _Alignas(CACHE_LINE) struct bucket bucket;
     /* Each written by one role, on lines of its own. */
     struct {
         _Alignas(CACHE_LINE) int64_t sent_data, sent_moves, batches, row, begin_ns, end_ns;
