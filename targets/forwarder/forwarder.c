@@ -7,7 +7,8 @@
  *         --seconds S              how long the trace takes at the rate
  *         --packets N              length of the trace; else what the rate sends in --seconds
  *         --datapath rings|net_ring   between source and forwarder
- *         --ring N                 room of the control ring and of the data ring; --link N: of each way of the link
+ *         --ring N                 room of the control ring and of the data ring; newest: of one packet, the newest
+ *         --link N                 room of each way of the link
  *         --layout contended|alone|spread|single   which roles share a thread (core.h)
  *         --scheduling own|shared  own: a core and SCHED_FIFO for each thread; shared: ordinary, no figure is valid
  *         --delay NS               what the data process spends on each packet besides: a control of the method
@@ -36,6 +37,8 @@
 #include "packet.h"
 
 #include "ring.h"
+
+#include "newest.h"
 
 #include "traffic.h"
 
@@ -69,6 +72,7 @@ static void begin_testbed(struct testbed *bed, const struct options *options) {
     bed->links = new_links(options);
     bed->control = new_ring((uint64_t)options->ring);
     bed->data = new_ring((uint64_t)options->ring);
+    if (options->keeps_newest) bed->newest = new_newest();
     bed->bucket = (struct bucket){.rate_pps = (int64_t)options->rate_pps, .hertz = bed->hertz};
     bed->last_move = (_Atomic int64_t *)lines((size_t)options->users * sizeof *bed->last_move);
     for (int user = 0; user < options->users; user++) bed->last_move[user] = FIRST_ADDRESS;
@@ -79,6 +83,7 @@ static void end_testbed(struct testbed *bed) {
     end_fib(&bed->fib);
     free_ring(bed->control);
     free_ring(bed->data);
+    free(bed->newest);
     free(bed->last_move);
     free(bed->trace.rows);
 }

@@ -25,6 +25,7 @@ struct options {
     int users, ring, link, delay_ns, seed;
     const struct primitive *fib;
     int layout, datapath, scheduling;
+    int keeps_newest; /* the data ring holds one packet, the newest */
 };
 
 /* The place of `value` among names that a null pointer ends. */
@@ -43,6 +44,7 @@ static int parse_option(struct options *options, const char *name, const char *v
     else if (!strcmp(name, "--seconds")) options->seconds = number("--seconds", value, 0.001, 60);
     else if (!strcmp(name, "--packets")) options->packets = whole_number("--packets", value, 1, MOST_PACKETS);
     else if (!strcmp(name, "--users")) options->users = whole_number("--users", value, 1, MOST_USERS);
+    else if (!strcmp(name, "--ring") && !strcmp(value, "newest")) options->keeps_newest = 1;
     else if (!strcmp(name, "--ring")) options->ring = whole_number("--ring in packets", value, 1, MOST_RING);
     else if (!strcmp(name, "--link")) options->link = whole_number("--link in packets", value, 1, MOST_RING);
     else if (!strcmp(name, "--delay")) options->delay_ns = whole_number("--delay in ns", value, 0, 1000000);

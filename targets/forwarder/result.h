@@ -88,7 +88,8 @@ static void print_settings(const struct options *options) {
            datapath_names[options->datapath], layout_names[options->layout], scheduling_names[options->scheduling]);
     printf(", \"rate_pps\": %.0f, \"cdr\": %g, \"users\": %d, \"seed\": %d", options->rate_pps, options->cdr,
            options->users, options->seed);
-    printf(", \"ring\": %d, \"link\": %d, \"delay_ns\": %d", options->ring, options->link, options->delay_ns);
+    printf(", \"ring\": %d, \"newest\": %s, \"link\": %d, \"delay_ns\": %d", options->ring,
+           options->keeps_newest ? "true" : "false", options->link, options->delay_ns);
 }
 
 static void print_result(const struct result *result) {

@@ -14,6 +14,7 @@ struct testbed {
     struct fib fib;
     struct links links;
     struct ring *control, *data;
+    struct newest *newest; /* in place of the data ring; 0: it is not */
     int64_t hertz;
     _Atomic int64_t *last_move; /* by user: id of the last location update that was sent */
     _Atomic int done[ROLES];
@@ -133,20 +134,24 @@ static size_t receive_step(struct testbed *bed, struct points *points, int64_t n
 
 /* ---- the forwarder ----------------------------------------------------------------------------------------------- */
 
-/* Takes what came and hands it on, to the control ring or the data ring; what finds no room there is dropped. */
+/* Hands on packets of one kind, to the control ring or the data ring; what finds no room there is dropped. */
+static void hand_on(struct testbed *bed, const struct packet *packets, size_t count) {
+    if (packets->is_move) bed->arrival.control_drops += (int64_t)(count - ring_put(bed->control, packets, count));
+    else if (bed->newest) bed->arrival.data_drops += (int64_t)newest_put(bed->newest, packets, count);
+    else bed->arrival.data_drops += (int64_t)(count - ring_put(bed->data, packets, count));
+}
+
 static size_t arrive_step(struct testbed *bed, struct points *points, int64_t now) {
-    struct packet batch[BATCH], moves[BATCH], data[BATCH];
-    size_t move_count = 0, data_count = 0;
+    struct packet batch[BATCH];
     int had_ended = has_ended(bed, SENDER);
-    size_t count = bed->links.there.take(&bed->links.there, batch, BATCH);
+    size_t count = bed->links.there.take(&bed->links.there, batch, BATCH), first = 0;
     int64_t tick = count > 0 ? tickscope_now(TICKSCOPE_AFTER) : now;
     for (size_t at = 0; at < count; at++) {
-        if (batch[at].is_move) moves[move_count++] = batch[at];
-        else data[data_count++] = batch[at];
         tickscope_record(batch[at].is_move ? points->move_arrived : points->arrived, batch[at].id, tick);
+        if (at + 1 < count && batch[at + 1].is_move == batch[at].is_move) continue;
+        hand_on(bed, &batch[first], at + 1 - first);
+        first = at + 1;
     }
-    bed->arrival.control_drops += (int64_t)(move_count - ring_put(bed->control, moves, move_count));
-    bed->arrival.data_drops += (int64_t)(data_count - ring_put(bed->data, data, data_count));
     bed->arrival.batches += count > 0;
     bed->arrival.packets += (int64_t)count;
     return took(bed, ARRIVAL, had_ended, count);
@@ -174,7 +179,7 @@ static void delay(const struct testbed *bed) {
 static size_t data_step(struct testbed *bed, struct points *points, int64_t now) {
     struct packet batch[BATCH];
     int had_ended = has_ended(bed, ARRIVAL);
-    size_t count = ring_take(bed->data, batch, BATCH);
+    size_t count = bed->newest ? newest_take(bed->newest, batch) : ring_take(bed->data, batch, BATCH);
     if (count == 0) return took(bed, DATA, had_ended, 0);
     int64_t taken = tickscope_now(TICKSCOPE_AFTER);
     (void)now;

@@ -106,11 +106,11 @@ fn c_no_thread_of_the_forwarder_races_with_another() {
         let more: &[&str] = if compiler == "gcc" { &["-Wno-tsan"] } else { &[] };
         let flags = [&["-D_GNU_SOURCE", THREADS, "-g"], more].concat();
         let program = compile(compiler, &source, &flags, &format!("forwarder-{compiler}"));
-        for fib in ["rwl-spin", "rwl-park", "seqlock"] {
+        for (fib, ring) in [("rwl-spin", "16"), ("rwl-park", "newest"), ("seqlock", "16"), ("none", "newest")] {
             let directory = StampDirectory::new("forwarder-races");
             let words = ["--scheduling", "shared", "--rate", "0", "--packets", "6000", "--users", "2", "--cdr", "1"];
             let mut command = sanitized(&program, &words);
-            command.args(["--fib", fib, "--layout", "spread", "--ring", "16", "--link", "64"]);
+            command.args(["--fib", fib, "--layout", "spread", "--ring", ring, "--link", "64"]);
             let run = directory.measure(&mut command).output().unwrap();
             let errors = String::from_utf8_lossy(&run.stderr);
             assert!(run.status.success() && !errors.contains("Sanitizer"), "{compiler} {fib}: {errors}");
