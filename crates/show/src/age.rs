@@ -146,9 +146,9 @@ impl AgeTable<'_> {
             keys => format!("where all {} had been received", counted(keys, "key")),
         };
         let mut remarks = vec![format!(
-            "Over {seconds} s of {to}'s own time: from {received} to the last reception, {} of the time from the first. \
-             Most of a ± is the clocks' error, which moves all ages alike. Excess: beyond the age if each update had \
-             arrived when it was generated.",
+            "Over {seconds} s of {to}'s own time: from {received} to the last reception, {} of the time from the \
+             first. Most of a ± is the clocks' error, which moves all ages alike. Excess: beyond the age \
+             if each update had arrived when it was generated.",
             percent(*primed_share)
         )];
         if let Some(excess) = self.age.excess_by_update.filter(|_| self.age.counted_keys > 1) {
