@@ -173,7 +173,7 @@ static inline int64_t load_next(struct load_due *due) {
 
 struct load_lateness {
     uint64_t late_ticks; /* an event that is sent more than that after its due tick is late */
-    uint64_t sent, late, early, unsent, lost, worst_ticks;
+    uint64_t sent, late, early, unsent, lost, worst_ticks; /* lost: load_lost of a capped bucket */
     uint64_t buckets[976]; /* single ticks up to 32, then 16 an octave */
 };
 

@@ -17,6 +17,7 @@ struct client {
     struct receiver *receiver;
     int64_t next_id;
     struct load_due due; /* in nanoseconds of CLOCK_MONOTONIC, which the kernel's timers wait by */
+    tickscope_channel *due_point;
     struct counts counts;
 };
 
@@ -78,7 +79,9 @@ static void send_due(struct client *client) {
     for (int late = 0;; late = 1) {
         int64_t now = now_ns();
         if (stopped || now < client->due.next || client->due.next == LOAD_NEVER) return;
-        load_record(&client->counts.lateness, load_next(&client->due), now, 1);
+        int64_t due = load_next(&client->due);
+        load_record(&client->counts.lateness, due, now, 1);
+        if (client->due_point) tickscope_record(client->due_point, client->next_id, due);
         client->counts.late_sends += (uint64_t)late;
         send_one(client);
     }
@@ -194,6 +197,7 @@ static struct counts ask(const struct options *options) {
     client.sent = tickscope_open("sent", TICKSCOPE_PLAIN, 0);
     if (options->wait != WAIT_BLOCKING) receiver.response = tickscope_open("response", TICKSCOPE_AFTER, 0);
     if (connect(fd, (const struct sockaddr *)&options->address, sizeof options->address)) fail("connect");
+    if (options->due) client.due_point = tickscope_open_clock(options->due, TICKSCOPE_MONOTONIC, TICKSCOPE_PLAIN, 0);
     plan_sends(&client);
     if (options->wait == WAIT_EPOLL) ask_by_epoll(&client);
     else if (options->wait == WAIT_BUSY) ask_by_polling(&client);

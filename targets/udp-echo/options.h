@@ -24,7 +24,7 @@ struct options {
     uint64_t token;
     enum wait wait;
     int64_t kernel_every;
-    const char *clock_log;
+    const char *clock_log, *due;
     int priority, core; /* 0: as the process was started; -1: any */
 };
 
@@ -46,6 +46,7 @@ static int parse_option(struct options *options, const char *name, const char *v
     else if (!strcmp(name, "--kernel"))
         options->kernel_every = (int64_t)number("--kernel, every how many packets", value, 0, 1e9);
     else if (!strcmp(name, "--clock-log")) options->clock_log = value;
+    else if (!strcmp(name, "--due")) options->due = value;
     else if (!strcmp(name, "--fifo")) options->priority = (int)number("--fifo, a priority", value, 1, 99);
     else if (!strcmp(name, "--core")) options->core = (int)number("--core", value, 0, CPU_SETSIZE - 1);
     else return 0;

@@ -3,6 +3,8 @@
  *
  *     udp-echo server ADDRESS PORT [--seconds N]
  *     udp-echo client ADDRESS PORT [--rate HZ] [--size BYTES] [--seconds N] [--linger MS]
+ *              [--due POINT]            stamps when each packet is due, in CLOCK_MONOTONIC: a latency from there
+ *                                       leaves nothing out, however late the client sends
  *              [--clock-log FILE]       writes id,ns: CLOCK_MONOTONIC right after `response`
  *     both:    [--wait epoll|blocking|busy]  how they wait for packets
  *              [--kernel N]             the kernel stamps every N-th packet too; 0, the default: none

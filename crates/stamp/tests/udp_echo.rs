@@ -241,7 +241,7 @@ fn c_udp_echo_sees_a_stall_whole_and_sends_all_that_was_due_meanwhile() {
     let port = socket.local_addr().unwrap().port().to_string();
     for wait in WAITS {
         let mut client = Command::new(udp_echo());
-        client.args(["client", "127.0.0.1", &port, "--seconds", "2", "--linger", "0", "--wait", wait]);
+        client.args(["client", "127.0.0.1", &port, "--seconds", "2", "--linger", "0", "--wait", wait, "--due", "due"]);
         let directory = StampDirectory::new(&format!("udp-echo-stall-{wait}"));
         let mut client = Running(directory.measure(client.stdout(Stdio::piped())).spawn().unwrap());
         let signal = |number| {
@@ -260,6 +260,10 @@ fn c_udp_echo_sees_a_stall_whole_and_sends_all_that_was_due_meanwhile() {
         client.0.stdout.take().unwrap().read_to_string(&mut line).unwrap();
         client.0.wait().unwrap();
         assert_eq!(number_of(&line, "sent") + number_of(&line, "send_failures"), 2000, "{wait}: {line}");
+        let due = &points(&directory)["due"];
+        assert_eq!(due.counter, Some(Clock::Monotonic));
+        let first = due.ticks[&0];
+        assert!(due.ticks.iter().map(|(id, tick)| (*id, *tick)).eq((0..2000).map(|id| (id, first + id * 1_000_000))));
         // One that was due within a millisecond of the stop could not be sent before its end.
         assert!(number_of(&line, "worst_ns") >= lasted_ns - 1_000_000, "{wait}: {lasted_ns}: {line}");
         let beyond = number_of(&line, "late") * 1000 > number_of(&line, "sent");
