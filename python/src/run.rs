@@ -7,13 +7,13 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{
-    Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Tail, analyse, analyse_counts, analyse_with_figures,
-    clock_map_of, compare, durations, ready,
+    AgeQuery, Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse, analyse_counts,
+    analyse_with_figures, clock_map_of, compare, durations, ready,
 };
 use tickscope_bracket::Rho;
 use tickscope_stats::Quantile;
 use tickscope_store::{LayoutText, RunState, Table};
-use tickscope_tick::{Place, Source};
+use tickscope_tick::{DurationForm, Place, Source};
 
 use crate::clock_map::ClockMap;
 use crate::error::Refusal;
@@ -107,6 +107,25 @@ impl Run {
             let Figures { tail, jitter, over_time, .. } = figures;
             let text = serde_json::to_string(&Slow { tail, jitter, over_time, hertz: analysis.frequency.hertz });
             text.map_err(|error| Refusal::new(error.to_string()))
+        })
+    }
+
+    /// What `tickscope show --age --json` has of updates from one point to another.
+    fn age(
+        &self,
+        py: Python<'_>,
+        points: (String, String),
+        limit: Option<&str>,
+        key: Option<&str>,
+        query: Asked,
+    ) -> Result<String, Refusal> {
+        let [from, to] = [points.0, points.1].map(|point| point.parse::<Place>());
+        let limit_ns = limit.map(|limit| DurationForm::LIMIT.read(limit)).transpose().map_err(Refusal::new)?;
+        let asked = AgeQuery { from: from?, to: to?, key: key.map(str::parse).transpose()?, limit_ns };
+        let query = parsed(query)?;
+        py.detach(|| {
+            let found = age(&Scan::of(&self.ready()?.run, &query)?, &asked)?;
+            serde_json::to_string(&found).map_err(|error| Refusal::new(error.to_string()))
         })
     }
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow
@@ -43,6 +43,10 @@ class UnfinishedRunWarning(UserWarning):
 class RefusedFileWarning(UserWarning):
     """A file of the run cannot be read, and is left out."""
 
+
+Key = Literal["value", "kind", "none"] | None
+"""What tells updates of one thing from those of another: the value of a stamp, the kind of an id, nothing; `None`: the
+value of stamps if they have one."""
 
 Layout = Mapping[str, Any] | None
 """A layout to ask by, with the keys of a run file's `[layout]`; `None`: the run's own, or inferred."""
@@ -134,6 +138,33 @@ class Run:
         found = self._slow(1, _query(rho, slew, sources))["jitter"]
         rows = [stage | {"outliers": found["above"]} for stage in found["stages"]]
         return ask("causes", self._connection.from_arrow(pyarrow.Table.from_pylist(rows, schema=_CAUSES)), "jitter")
+
+    def age(
+        self,
+        generated: str,
+        received: str,
+        limit: str | None = None,
+        key: Key = None,
+        rho: Rho = None,
+        slew: Rho = None,
+        sources: Sources = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """How fresh what the point `received` knows of `generated` is: the mean over keys, then one row a key.
+
+        `limit`, such as `5ms`: the share of the time above it.
+        """
+        asked = _query(rho, slew, sources)
+        kept = f"age {generated!r} {received!r} {limit!r} {key!r} {asked!r}"
+        if kept not in self._figures:
+            self._figures[kept] = json.loads(self._inner.age((generated, received), limit, key, asked))
+        self._warn(asked)
+        found = self._figures[kept]
+        for finding in found["findings"]:
+            warnings.warn(finding, FindingWarning, stacklevel=2)
+        mean = found["updates"] | {"is_mean": True, "key": None, "ages": found["over_keys"], "why": None}
+        rows = [mean] + [row | {"is_mean": False} for row in found["keys"]]
+        table = pyarrow.Table.from_pylist(rows, schema=_AGE)
+        return ask("age", self._connection.from_arrow(table), "ages")
 
     def over_time(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
         """One row a 120th of the run: how many traces began in it, and their median, 99th percentile and longest."""
@@ -341,6 +372,15 @@ _TAIL = pyarrow.schema(
 _CAUSES = pyarrow.schema(
     [("name", pyarrow.string()), ("is_whole", pyarrow.bool_()), ("threshold_ticks", pyarrow.float64())]
     + [("caused", pyarrow.int64()), ("outliers", pyarrow.int64())]
+)
+_SPAN = pyarrow.struct([(f"{name}_ticks", pyarrow.int64()) for name in ("estimate", "lo", "hi")])
+_AGES = pyarrow.struct(
+    [(name, _SPAN) for name in ("average", "peak", "without_delay", "excess")]
+    + [("above", pyarrow.struct([(name, pyarrow.float64()) for name in ("estimate", "lo", "hi")]))]
+)
+_AGE = pyarrow.schema(
+    [("is_mean", pyarrow.bool_()), ("key", pyarrow.int64()), ("ages", _AGES), ("why", pyarrow.string())]
+    + [(name, pyarrow.int64()) for name in ("received", "lost", "effective", "obsolete", "out_of_order")]
 )
 _OVER_TIME = pyarrow.schema(
     [("begins_ticks", pyarrow.int64()), ("traces", pyarrow.int64()), ("whole_ticks", pyarrow.list_(pyarrow.int64()))]

@@ -341,6 +341,36 @@ def test_slow_traces_their_causes_and_time_are_those_of_the_command(swinging_run
         run.tail(slowest=100)
 
 
+def test_an_age_is_that_of_the_command(swinging_run, command):
+    points = ("client.send", "server.received")
+    words = [command, "show", swinging_run, "--age", *points, "--limit", "1ms", "--json"]
+    told = json.loads(subprocess.run(words, capture_output=True).stdout)["age"]
+    run = tickscope.open(swinging_run)
+    found = run.age(*points, limit="1ms")
+    columns = "is_mean, average_lo_ticks, excess_hi_ticks, peak_ticks, above_hi, received, obsolete, out_of_order"
+
+    def row(is_mean, ages, counts):
+        ends = (ages["average"]["lo_ticks"], ages["excess"]["hi_ticks"], ages["peak"]["estimate_ticks"])
+        return (is_mean, *ends, ages["above"]["hi"], *(counts[key] for key in ("received", "obsolete", "out_of_order")))
+
+    (key,) = told["keys"]
+    assert found.project(columns).fetchall() == [
+        row(True, told["over_keys"], told["updates"]),
+        row(False, key["ages"], key),
+    ]
+    assert run.age(*points).project("above").fetchall() == [(None,), (None,)]
+    for wrong, said in [
+        ({"limit": "5"}, "from 1ns to 86400s with its unit"),
+        ({"key": "colour"}, "value, kind or none, found 'colour'"),
+    ]:
+        with pytest.raises(tickscope.TickscopeError, match=said):
+            run.age(*points, **wrong)
+    with pytest.raises(tickscope.TickscopeError, match="did you mean 'server.received'"):
+        run.age("client.send", "server.recieved")
+    with pytest.warns(tickscope.FindingWarning, match="before they were generated"):
+        run.age("client.response", "client.send")
+
+
 def test_a_comparison_is_that_of_the_command(swinging_run, steady_run, command):
     words = [command, "compare", swinging_run, steady_run, "--json"]
     told = json.loads(subprocess.run(words, capture_output=True).stdout)

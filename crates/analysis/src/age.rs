@@ -11,16 +11,15 @@
 //! Deliberately absent: what was never stamped; text for people.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde::Serialize;
-use tickscope_store::Run;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
     AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, Traces, aged,
     aged_without_delay, by_arrival, excess, suggestion,
 };
 
-use crate::Query;
 use crate::error::Error;
 use crate::in_time::InTime;
 use crate::scan::{Piece, Scan, Wanted};
@@ -55,6 +54,17 @@ pub enum AgeKey {
     Kind,
     /// Nothing: all updates are of one thing.
     None,
+}
+
+impl FromStr for AgeKey {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let all = [("value", Self::Value), ("kind", Self::Kind), ("none", Self::None)];
+        all.into_iter().find(|(known, _)| *known == name).map(|(_, key)| key).ok_or_else(|| {
+            Error::input(format!("expected a key of updates: value, kind or none, found '{name}'. Choose one of them"))
+        })
+    }
 }
 
 /// Ages of a run. Ticks of the reference; within a version keys are added, never removed or renamed.
@@ -222,14 +232,13 @@ struct OfKey {
     last: Option<i64>,
 }
 
-/// Ages between two points of `run`, under `query`.
-pub fn age(run: &Run, query: &Query, asked: &AgeQuery) -> Result<Age, Error> {
-    let scan = Scan::of(run, query)?;
-    let ends = [point(&scan, &asked.from)?, point(&scan, &asked.to)?];
+/// Ages between two points of a run.
+pub fn age(scan: &Scan, asked: &AgeQuery) -> Result<Age, Error> {
+    let ends = [point(scan, &asked.from)?, point(scan, &asked.to)?];
     if ends[0] == ends[1] {
         return Err(Error::input(format!("--age: expected two points, found '{}' twice. Name both", asked.from)));
     }
-    let key = key(&scan, asked);
+    let key = key(scan, asked);
     let value = Wanted { point: ends[0], attribute: Attribute::Value };
     let stage = Stage { name: String::new(), from: ends[0], to: ends[1], role: StageRole::Extra };
     let wanted = if key == AgeKey::Value { vec![value] } else { Vec::new() };

@@ -30,7 +30,7 @@ use crate::query::Query;
 use crate::ready::{self, Preparation, Unstamped};
 use crate::return_trips::ReturnTrips;
 use crate::rivals::{self, NodeRivals};
-use crate::scan;
+use crate::scan::{self, Scan};
 use crate::stream::{Known, Stream};
 use crate::truth::Truth;
 use crate::values::Values;
@@ -190,23 +190,45 @@ impl Inputs {
 
 /// Computes the table under `query`. `write`: keep the durations in the run.
 pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error> {
-    Ok(analysed(run, query, Wanted { write, draw: false, values: true })?.0)
+    let wanted = Wanted { write, draw: false, values: true };
+    let scan = Scan::with(run, query, Beside { curves: None, rivals: true })?;
+    Ok(analysed(run, query, scan, wanted)?.0)
 }
 
 /// The same without quantiles and means, for whoever shows other figures and has to say how the run stands: memory does
 /// not grow with the run.
 pub fn analyse_counts(run: &Run, query: &Query) -> Result<Analysis, Error> {
-    Ok(analysed(run, query, Wanted { write: false, draw: false, values: false })?.0)
+    analyse_scan(run, query, Scan::of(run, query)?)
+}
+
+/// The same of a scan under that query which has shown other figures: the evidence is not read again.
+pub fn analyse_scan(run: &Run, query: &Query, scan: Scan) -> Result<Analysis, Error> {
+    Ok(analysed(run, query, scan, Wanted { write: false, draw: false, values: false })?.0)
 }
 
 /// The same, and what a page draws, in one scan of the traces.
 pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
-    let (analysis, figures) = analysed(run, query, Wanted { write, draw: true, values: true })?;
+    let (analysis, figures, ()) = analyse_with(run, query, write, |_| Ok(()))?;
+    Ok((analysis, figures))
+}
+
+/// The same, and what else is to be had of the traces, by the same evidence.
+pub fn analyse_with<T>(
+    run: &Run,
+    query: &Query,
+    write: bool,
+    also: impl FnOnce(&Scan) -> Result<T, Error>,
+) -> Result<(Analysis, Figures, T), Error> {
+    let mut curves = Vec::new();
+    let mut scan = Scan::with(run, query, Beside { curves: Some(&mut curves), rivals: true })?;
+    scan.curves = curves;
+    let also = also(&scan)?;
+    let (analysis, figures) = analysed(run, query, scan, Wanted { write, draw: true, values: true })?;
     let mut figures = figures.ok_or_else(|| {
         Error::work("no figures were computed though they were asked for. This is a bug: report it with the run")
     })?;
     figures.traces.name_originals(run)?;
-    Ok((analysis, figures))
+    Ok((analysis, figures, also))
 }
 
 /// What is made of a scan besides counts.
@@ -234,11 +256,9 @@ struct Scanned {
     not_kept: Option<tickscope_store::Error>,
 }
 
-fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
+fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scanned, Error> {
     let Wanted { write, draw, values } = wanted;
-    let mut curves = Vec::new();
-    let mut inputs = Inputs::of(run, query, Beside { curves: draw.then_some(&mut curves), rivals: values })?;
-    let readers = traces_of(run, &inputs.layout)?;
+    let Scan { mut inputs, readers, curves, .. } = scan;
     let table = Table::of(run, &inputs, &readers)?;
     let folder = run.derived().durations(inputs.rho.ppb().into());
     let (mut writer, unbegun) = match write.then(|| table.begin(&folder)).transpose() {
@@ -278,10 +298,10 @@ fn scanned(run: &Run, query: &Query, wanted: Wanted) -> Result<Scanned, Error> {
     Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, noise, curves, limits, not_kept })
 }
 
-fn analysed(run: &Run, query: &Query, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
+fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
     let Scanned { inputs, counts, values, collector, trips, acknowledged, noise, curves, limits, not_kept } =
-        scanned(run, query, wanted)?;
+        scanned(run, query, scan, wanted)?;
     let Inputs {
         layout,
         clocks,

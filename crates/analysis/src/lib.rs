@@ -65,7 +65,7 @@ pub use acknowledgements::Acknowledged;
 pub use age::{
     Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
 };
-pub use analysis::{Analysis, analyse, analyse_counts, analyse_with_figures, unknown_loss};
+pub use analysis::{Analysis, analyse, analyse_counts, analyse_scan, analyse_with, analyse_with_figures, unknown_loss};
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};

@@ -20,6 +20,7 @@ use crate::analysis::{Beside, Inputs, traces_of};
 use crate::clock_maps::ClockMapSummary;
 use crate::counters::reference_node;
 use crate::error::Error;
+use crate::figures::ClockMapCurve;
 use crate::spans::Span;
 
 /// Rows looked at together.
@@ -197,15 +198,22 @@ impl<S: Sink> Sink for Option<S> {
 pub struct Scan {
     pub(crate) inputs: Inputs,
     pub(crate) readers: Vec<KeyedReader>,
+    /// The plot data of each clock map, for whoever asked for them.
+    pub(crate) curves: Vec<ClockMapCurve>,
     hertz: u64,
 }
 
 impl Scan {
     /// Reads the evidence of `run` and finds its traces.
     pub fn of(run: &Run, query: &Query) -> Result<Self, Error> {
-        let inputs = Inputs::of(run, query, Beside::default())?;
+        Self::with(run, query, Beside::default())
+    }
+
+    /// The same, with what else the evidence tells.
+    pub(crate) fn with(run: &Run, query: &Query, beside: Beside<'_>) -> Result<Self, Error> {
+        let inputs = Inputs::of(run, query, beside)?;
         let readers = traces_of(run, &inputs.layout)?;
-        Ok(Self { inputs, readers, hertz: reference_node(run.manifest())?.counter.frequency.hertz })
+        Ok(Self { inputs, readers, curves: Vec::new(), hertz: reference_node(run.manifest())?.counter.frequency.hertz })
     }
 
     /// The points, and the stages between them.

@@ -22,6 +22,7 @@ use crate::compare::{Ends, Reference};
 use crate::error::Error;
 use crate::query::Query;
 use crate::ready::ready;
+use crate::scan::Scan;
 
 /// What all trials say. Ticks of the reference of the first trial that is in a figure; within a version keys are added,
 /// never removed or renamed.
@@ -333,7 +334,7 @@ fn of_stage(run: &Run, analysis: &Analysis, stage: &str, quantile: usize) -> Res
 }
 
 fn of_age(run: &Run, query: &Query, asked: &AgeQuery, of: AgeFigure) -> Result<Option<TrialFigure>, Error> {
-    let found = age(run, query, asked)?;
+    let found = age(&Scan::of(run, query)?, asked)?;
     if let Some(finding) = found.findings.first() {
         return Err(Error::finding(finding));
     }

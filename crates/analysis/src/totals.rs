@@ -13,7 +13,6 @@ use tickscope_trace::{Durations, Layout, LayoutText, Match, Quantile, QuantileBo
 
 use crate::error::Error;
 use crate::public_json::QuantileJson;
-use crate::query::Query;
 use crate::scan::{Part, Piece, Scan, Sink};
 use crate::spans::Span;
 
@@ -70,8 +69,7 @@ struct TotalJson<'a> {
 
 /// X-Lap's totals of a run under `query`; `None`: its path does not lead once from one node to another, with two points
 /// or more on each.
-pub fn totals(run: &Run, query: &Query) -> Result<Option<Totals>, Error> {
-    let scan = Scan::of(run, query)?;
+pub fn totals(run: &Run, scan: &Scan) -> Result<Option<Totals>, Error> {
     let Some(ends) = Ends::of(scan.layout()) else { return Ok(None) };
     let Some(mut columns) = Columns::of(&run.manifest().layout, scan.layout(), &ends) else { return Ok(None) };
     scan.over(&mut columns)?;

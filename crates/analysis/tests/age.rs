@@ -3,7 +3,9 @@
 mod site;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Age, AgeKey, AgeQuery, AgeSpan, KeyAge, NoAge, Query, age, ready};
+use tickscope_analysis::{
+    Age, AgeKey, AgeQuery, AgeSpan, KeyAge, NoAge, Query, Scan, age, analyse_counts, analyse_scan, ready,
+};
 use tickscope_store::{Origin, Run, StampColumns, next_segment, write_segment};
 
 const PATH: [&str; 2] = ["client.send", "server.received"];
@@ -56,7 +58,12 @@ fn run_with(site: &Site, again: &[(i64, i64)]) -> Run {
 
 fn asked(run: &Run, [from, to]: [&str; 2], key: Option<AgeKey>) -> Age {
     let [from, to] = [from, to].map(|place| place.parse().unwrap());
-    age(run, &Query::default(), &AgeQuery { from, to, key, limit_ns: Some(1000) }).unwrap()
+    let scan = Scan::of(run, &Query::default()).unwrap();
+    let found = age(&scan, &AgeQuery { from, to, key, limit_ns: Some(1000) }).unwrap();
+    // Whoever needs both reads the evidence once.
+    let counts = analyse_scan(run, &Query::default(), scan).unwrap();
+    assert_eq!(counts.rows, analyse_counts(run, &Query::default()).unwrap().rows);
+    found
 }
 
 /// The window is from 401 (the third key at 400, and a reading is a tick wide) to 3300: 2899 ticks.

@@ -3,7 +3,7 @@
 mod site;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Query, Totals, ready, totals};
+use tickscope_analysis::{Query, Scan, Totals, ready, totals};
 use tickscope_store::Run;
 
 const PATH: [&str; 5] = ["client.send", "client.queued", "client.out", "server.in", "server.done"];
@@ -43,7 +43,8 @@ fn run(site: &Site, path: &[&str]) -> Run {
 
 fn found(path: &[&str]) -> Option<Totals> {
     let site = Site::new();
-    totals(&run(&site, path), &Query::default()).unwrap()
+    let run = run(&site, path);
+    totals(&run, &Scan::of(&run, &Query::default()).unwrap()).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `tickscope show --age A B`: how fresh what one point receives is of what another generates.
 
 use serde::Serialize;
-use tickscope_analysis::{Age, AgeQuery, FaultJson, Scan, age, analyse_counts};
+use tickscope_analysis::{Age, AgeQuery, FaultJson, Scan, age, analyse_scan};
 use tickscope_show::AgeTable;
 use tickscope_tick::Place;
 
@@ -35,9 +35,9 @@ pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
     ready.preparation.notes.iter().for_each(note);
     let (run, scan) = (&ready.run, Scan::of(&ready.run, &query)?);
     expect_sources(run, (scan.clock_maps(), scan.unrelated()), &query)?;
-    let found = age(run, &query, &asked)?;
-    let (analysis, events) = (analyse_counts(run, &query)?, run.events()?.found);
-    let (hertz, faults) = (scan.hertz(), faults.also(analysis.refused.clone()));
+    let (found, hertz) = (age(&scan, &asked)?, scan.hertz());
+    let (analysis, events) = (analyse_scan(run, &query, scan)?, run.events()?.found);
+    let faults = faults.also(analysis.refused.clone());
     if options.json {
         let findings = found.findings.iter().cloned().chain(analysis.every_finding(&events)).collect();
         print_json(&Report { version: VERSION, hertz, age: &found, faults: faults.json(), findings })?;

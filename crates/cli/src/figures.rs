@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tickscope_analysis::{FaultJson, Jitter, Total, Totals, TotalsJson, analyse_with_figures, totals};
+use tickscope_analysis::{FaultJson, Jitter, Total, Totals, TotalsJson, analyse_with, totals};
 use tickscope_show::XLap;
 use tickscope_store::write_whole;
 use tickscope_tick::{Unit, counted};
@@ -34,7 +34,7 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note);
     let run = &ready.run;
-    let (mut analysis, drawn) = analyse_with_figures(run, &query, false)?;
+    let (mut analysis, drawn, totals) = analyse_with(run, &query, false, |scan| totals(run, scan))?;
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), &query)?;
     let (faults, events) = (faults.also(std::mem::take(&mut analysis.refused)), run.events()?.found);
     let hertz = analysis.frequency.hertz;
@@ -57,7 +57,6 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
             line(format_args!("{}.svg, .pdf: {}", place.display(), figure.title))?;
         }
     }
-    let totals = totals(run, &query)?;
     if options.json {
         let findings = analysis.every_finding(&events);
         let (files, missing, faults) = (&files[..], &missing[..], faults.json());

@@ -12,7 +12,6 @@ use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
 use tickscope_experiment::Keep;
-use tickscope_experiment::LIMIT;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
 use tickscope_store::Codec;
@@ -264,7 +263,7 @@ pub struct ShowOptions {
     pub age: Option<Vec<Place>>,
     /// With --age, how much of the time the age is above this, such as 5ms, 200us or 1s
     #[arg(long, value_name = "AGE", requires = "age", value_hint = ValueHint::Other)]
-    #[arg(value_parser = |text: &str| LIMIT.read(text))]
+    #[arg(value_parser = |text: &str| DurationForm::LIMIT.read(text))]
     pub limit: Option<u64>,
     /// With --age, what tells updates of one thing from those of another [default: the value of A's stamps if they have
     /// one, else all are of one]

@@ -50,7 +50,7 @@ pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, Task
 pub use conductor::{Conductor, RunSettings, RunSource, check, run};
 pub use finish::{Finished, finish};
 pub use host::Host;
-pub use limits::{LIMIT, LimitFile};
+pub use limits::LimitFile;
 pub use local_agent::{LocalAgent, LocalPlace};
 pub use network::may_make_namespaces;
 pub use plan::{NodePlan, Plan};

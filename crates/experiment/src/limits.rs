@@ -16,9 +16,6 @@ use toml::Spanned;
 use crate::Error;
 use crate::run_file::read_text;
 
-/// To a day; a limit of no time is none.
-pub const LIMIT: DurationForm = DurationForm::nanoseconds(1..=86_400_000_000_000);
-
 /// The tables of a file, each with where it stands.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
@@ -136,8 +133,8 @@ impl LimitPlan {
 /// A duration in nanoseconds.
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let read = match toml::Value::deserialize(from)? {
-        toml::Value::String(text) => LIMIT.read(&text),
-        other => Err(LIMIT.wrong(other)),
+        toml::Value::String(text) => DurationForm::LIMIT.read(&text),
+        other => Err(DurationForm::LIMIT.wrong(other)),
     };
     read.map(Some).map_err(D::Error::custom)
 }

@@ -147,8 +147,8 @@ impl AgeTable<'_> {
         };
         let mut remarks = vec![format!(
             "Over {seconds} s of {to}'s own time: from {received} to the last reception, {} of the time from the \
-             first. Most of a ± is the clocks' error, which moves all ages alike. Excess: beyond the age \
-             if each update had arrived when it was generated.",
+             first. Most of a ± is the clocks' error, which moves all ages alike. Excess: beyond the age if each \
+             update had arrived when it was generated.",
             percent(*primed_share)
         )];
         if let Some(excess) = self.age.excess_by_update.filter(|_| self.age.counted_keys > 1) {

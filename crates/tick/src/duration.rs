@@ -20,6 +20,9 @@ pub struct DurationForm {
 }
 
 impl DurationForm {
+    /// Limits, to a day; a limit of no time is none.
+    pub const LIMIT: Self = Self::nanoseconds(1..=86_400_000_000_000);
+
     /// Whole nanoseconds of that range.
     pub const fn nanoseconds(ns: RangeInclusive<u64>) -> Self {
         Self { ns, decimals: 0 }
@@ -34,9 +37,8 @@ impl DurationForm {
     ///
     /// ```
     /// use tickscope_tick::DurationForm;
-    /// let form = DurationForm::nanoseconds(1..=86_400_000_000_000);
-    /// assert_eq!(form.read("1.25us"), Ok(1_250));
-    /// assert!(form.read("0.5ns").unwrap_err().contains("in whole nanoseconds, found '0.5ns'"));
+    /// assert_eq!(DurationForm::LIMIT.read("1.25us"), Ok(1_250));
+    /// assert!(DurationForm::LIMIT.read("0.5ns").unwrap_err().contains("in whole nanoseconds, found '0.5ns'"));
     /// ```
     pub fn read(&self, text: &str) -> Result<u64, String> {
         self.steps(text).ok_or_else(|| self.wrong(format_args!("'{text}'")))
@@ -83,7 +85,7 @@ fn shortest(ns: u64) -> String {
 mod tests {
     use super::*;
 
-    const DAY: DurationForm = DurationForm::nanoseconds(1..=86_400_000_000_000);
+    const DAY: DurationForm = DurationForm::LIMIT;
     /// The longest whose picoseconds fit.
     const MOST: DurationForm = DurationForm::picoseconds(0..=18_446_744_000_000_000);
 
