@@ -1,12 +1,12 @@
-//! `tickscope figures`: a run's jitter as X-Lap draws it, a file a figure.
+//! `tickscope figures`: a run's jitter as X-Lap draws it, a file a figure; of a sweep its one figure.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tickscope_analysis::{FaultJson, Jitter, Total, Totals, TotalsJson, analyse_with, totals};
-use tickscope_show::XLap;
-use tickscope_store::write_whole;
+use tickscope_show::{DrawnFigure, XLap};
+use tickscope_store::{SweepManifest, write_whole};
 use tickscope_tick::{Unit, counted};
 use tickscope_trace::QuantileBounds;
 
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::options::FiguresOptions;
 use crate::output::{line, note, print_json};
 use crate::show::{Opened, expect_sources, opened, query};
+use crate::sweep;
 
 /// What was drawn. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -30,6 +31,9 @@ struct Report<'a> {
 
 /// Writes the figures of a run, and ends as `show` does, once all are written.
 pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
+    if let Some(root) = options.run.as_deref().filter(|root| SweepManifest::is_at(root)) {
+        return sweep::figures(options, root);
+    }
     let query = query(&options.query)?;
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note);
@@ -40,23 +44,7 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     let hertz = analysis.frequency.hertz;
     let (found, missing) = XLap::of(&drawn, hertz).figures();
     let folder = options.out.clone().unwrap_or_else(|| run.root().join("figures"));
-    if !found.is_empty() {
-        let why = |e| Failure::work(format!("cannot make {}: {e}. Name another folder with --out", folder.display()));
-        fs::create_dir_all(&folder).map_err(why)?;
-    }
-    let mut files = Vec::new();
-    for figure in &found {
-        let pdf = figure.pdf().map_err(|why| Failure::work(format!("cannot write {} as PDF: {why}", figure.name)))?;
-        for (kind, bytes) in [("svg", figure.svg().as_bytes()), ("pdf", &pdf)] {
-            let place = folder.join(figure.name).with_extension(kind);
-            write_whole(&place, bytes)?;
-            files.push(place);
-        }
-        if !options.json {
-            let place = folder.join(figure.name);
-            line(format_args!("{}.svg, .pdf: {}", place.display(), figure.title))?;
-        }
-    }
+    let files = written(&found, &folder, options.json)?;
     if options.json {
         let findings = analysis.every_finding(&events);
         let (files, missing, faults) = (&files[..], &missing[..], faults.json());
@@ -67,6 +55,28 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
         missing.iter().for_each(note);
     }
     faults.verdict(analysis.standing(&events))
+}
+
+/// Writes figures into a folder, each as SVG and as PDF, and says so.
+pub fn written(figures: &[DrawnFigure], folder: &Path, quiet: bool) -> Result<Vec<PathBuf>, Failure> {
+    if !figures.is_empty() {
+        let why = |e| Failure::work(format!("cannot make {}: {e}. Name another folder with --out", folder.display()));
+        fs::create_dir_all(folder).map_err(why)?;
+    }
+    let mut files = Vec::new();
+    for figure in figures {
+        let pdf = figure.pdf().map_err(|why| Failure::work(format!("cannot write {} as PDF: {why}", figure.name)))?;
+        for (kind, bytes) in [("svg", figure.svg().as_bytes()), ("pdf", &pdf)] {
+            let place = folder.join(figure.name).with_extension(kind);
+            write_whole(&place, bytes)?;
+            files.push(place);
+        }
+        if !quiet {
+            let place = folder.join(figure.name);
+            line(format_args!("{}.svg, .pdf: {}", place.display(), figure.title))?;
+        }
+    }
+    Ok(files)
 }
 
 /// X-Lap's totals and ours, a line each.

@@ -1,18 +1,19 @@
 //! A run file of many trials, run, resumed and shown: one table of all of them.
 
 use std::io::{IsTerminal, stderr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickscope_analysis::{Query, SweepTable, swept};
 use tickscope_experiment::{SweepPlan, SweepSettings, check_sweep, continue_sweep};
-use tickscope_show::SweepText;
 use tickscope_show::stage_table::Scale;
+use tickscope_show::{SweepText, sweep_figure};
 use tickscope_store::SweepManifest;
 
 use crate::failure::Failure;
-use crate::options::{ResumeOptions, RunOptions, ShowOptions};
+use crate::figures;
+use crate::options::{FiguresOptions, ResumeOptions, RunOptions, ShowOptions};
 use crate::output::{line, note, print, print_json};
 use crate::show::query;
 
@@ -20,6 +21,15 @@ use crate::show::query;
 #[derive(Serialize)]
 struct Report<'a> {
     version: u32,
+    #[serde(flatten)]
+    table: &'a SweepTable,
+}
+
+/// What was drawn. Within a version keys are added, never removed or renamed.
+#[derive(Serialize)]
+struct Drawn<'a> {
+    version: u32,
+    files: &'a [PathBuf],
     #[serde(flatten)]
     table: &'a SweepTable,
 }
@@ -39,17 +49,23 @@ pub fn run(options: &RunOptions, plan: SweepPlan) -> Result<(), Failure> {
         return print(check_sweep(&settings)?.as_bytes());
     }
     let (root, made) = tickscope_experiment::sweep(&settings)?;
-    ended(&root, made, options.json)
+    ended(&root, made, (options.json, options.report))
 }
 
 /// Goes on with a sweep, and prints its table.
 pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
     let (root, made) = continue_sweep(&options.run)?;
-    ended(&root, made, options.json)
+    ended(&root, made, (options.json, options.report))
 }
 
-fn ended(root: &Path, made: Result<(), Failure>, json: bool) -> Result<(), Failure> {
-    let shown = table(root, &Query::default(), (json, None));
+fn ended(root: &Path, made: Result<(), Failure>, (json, report): (bool, bool)) -> Result<(), Failure> {
+    let shown = looked_at(root, &Query::default()).and_then(|table| {
+        printed(&table, (json, None))?;
+        if report {
+            figures::written(sweep_figure(&table).as_slice(), &root.join("figures"), json)?;
+        }
+        verdict(&table)
+    });
     if let (Err(why), Err(_)) = (&shown, &made) {
         note(why);
     }
@@ -79,21 +95,37 @@ pub fn show(options: &ShowOptions, root: &Path) -> Result<(), Failure> {
             root.display()
         )));
     }
-    table(root, &query(&options.query)?, (options.json, options.unit.map(Into::into)))
+    let table = looked_at(root, &query(&options.query)?)?;
+    printed(&table, (options.json, options.unit.map(Into::into)))?;
+    verdict(&table)
 }
 
-/// The table of a sweep; ends as the first trial that is in no figure, or found something.
-fn table(root: &Path, query: &Query, (json, scale): (bool, Option<Scale>)) -> Result<(), Failure> {
-    let table = looked_at(root, query)?;
-    match json {
-        true => print_json(&Report { version: 1, table: &table })?,
-        false => print(SweepText { table: &table, scale }.text().as_bytes())?,
+/// Draws the figure of a sweep, and ends as `show` does.
+pub fn figures(options: &FiguresOptions, root: &Path) -> Result<(), Failure> {
+    if options.query.layout.is_some() {
+        return Err(Failure::input("--layout: expected a run, found a sweep. Leave it out, or name a trial"));
+    }
+    let table = looked_at(root, &query(&options.query)?)?;
+    let folder = options.out.clone().unwrap_or_else(|| root.join("figures"));
+    let figure = sweep_figure(&table);
+    let files = figures::written(figure.as_slice(), &folder, options.json)?;
+    if options.json {
+        print_json(&Drawn { version: 1, files: &files, table: &table })?;
+    } else if figure.is_none() {
+        note("no figure: no trial of the sweep has a value");
     }
     verdict(&table)
 }
 
+fn printed(table: &SweepTable, (json, scale): (bool, Option<Scale>)) -> Result<(), Failure> {
+    match json {
+        true => print_json(&Report { version: 1, table }),
+        false => print(SweepText { table, scale }.text().as_bytes()),
+    }
+}
+
 /// What all trials say; how far it is, where somebody waits.
-pub fn looked_at(root: &Path, query: &Query) -> Result<SweepTable, Failure> {
+fn looked_at(root: &Path, query: &Query) -> Result<SweepTable, Failure> {
     let sweep = SweepManifest::read(root)?;
     let (terminal, mut told) = (stderr().is_terminal(), Instant::now());
     swept(root, &sweep, query, |at| {
@@ -105,7 +137,7 @@ pub fn looked_at(root: &Path, query: &Query) -> Result<SweepTable, Failure> {
 }
 
 /// How a command ends that showed or drew a sweep.
-pub fn verdict(table: &SweepTable) -> Result<(), Failure> {
+fn verdict(table: &SweepTable) -> Result<(), Failure> {
     let unwell = || table.trials.iter().filter(|trial| trial.code != 0);
     let Some(first) = unwell().next() else { return Ok(()) };
     let more = unwell().count() - 1;

@@ -79,7 +79,7 @@ fn e2e_a_sweep_has_the_figures_that_each_of_its_trials_shows_by_itself() {
          [[sweep.parameter]]\nname = \"rate\"\nvalues = [200, 400]\n",
     );
     let own = own.replace("\"--rate\", \"250\"", "\"--rate\", \"{rate}\"");
-    let table = Ended::of(&mut site.run_command(&own)).json(0);
+    let table = Ended::of(site.run_command(&own).arg("--report")).json(0);
     assert_eq!(table["points"].as_array().unwrap().len(), 2, "{table:#}");
     let mut seen = Vec::new();
     for (row, trial) in trials(&table).iter().zip(&sweep(&site).trials) {
@@ -107,8 +107,13 @@ fn e2e_a_sweep_has_the_figures_that_each_of_its_trials_shows_by_itself() {
     assert_eq!(seen, [(200, 1), (200, 2), (400, 1), (400, 2)], "each point as often as it is to be measured");
     let again = Ended::of(tickscope(&["show", "--json"]).arg(site.run_directory())).json(0);
     assert_eq!(again, table);
+    let drawn = fs::read_to_string(site.run_directory().join("figures/sweep.svg")).unwrap();
+    assert_eq!(drawn.matches("<circle").count(), 8, "two points of four measures: {drawn}");
+    let figures =
+        Ended::of(tickscope(&["figures", "--json"]).arg(site.run_directory()).arg("--out").arg(site.path("out")));
+    assert!(figures.json(0)["points"] == table["points"] && site.path("out/sweep.pdf").exists(), "{figures:?}");
     let words = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
-    assert!(words.out.contains("4 of 4 trials are in the figures"), "{words:?}");
+    assert!(words.out.contains("4 trials, 4 of them in the figures"), "{words:?}");
     Ended::of(tickscope(&["show", "--wide"]).arg(site.run_directory())).said(2, &["--wide", "trial-0001"]);
 }
 

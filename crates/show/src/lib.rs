@@ -59,7 +59,7 @@ pub use counts::counts_document;
 use document::Words;
 pub use drawn_figure::DrawnFigure;
 use quantity::Unit;
-pub use sweep::SweepText;
+pub use sweep::{SweepText, sweep_figure};
 pub use tail::SlowTraces;
 pub use x_lap::XLap;
 

@@ -82,6 +82,12 @@ impl Axis {
         Self::evenly(if least < most { [least, most] } else { [0.0, 1.0] }, label)
     }
 
+    /// A place for each name, from 0 on.
+    pub fn of_names(names: &[String]) -> Self {
+        let labels = names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect();
+        Self { name: String::new(), from: -0.5, to: names.len() as f64 - 0.5, logarithmic: false, labels }
+    }
+
     /// Around both ends, a label at every multiple of a round number.
     fn evenly([least, most]: [f64; 2], label: impl Fn(f64) -> String) -> Self {
         const LABELS: f64 = 5.0;
@@ -212,6 +218,25 @@ impl Figure {
                 Room::Wide => figure.label(left - 8.0, top + row_height / 2.0 + 4.0, "end", name),
                 Room::Narrow => figure.label(0.0, top + above - 2.0, "start", name),
             }
+        }
+        figure
+    }
+
+    /// A sample of each ink beside what it stands for.
+    pub fn legend(names: &[String]) -> Self {
+        const PITCH: f64 = 18.0;
+        const SAMPLE: f64 = 26.0;
+        let margin = Margin { left: 62.0, top: 0.0, bottom: 0.0 };
+        let axis = Axis::of_names(&[]);
+        let mut figure = Self::empty(860.0, names.len() as f64 * PITCH, margin, axis, None);
+        for (number, name) in names.iter().enumerate() {
+            let (x, y, ink) = (margin.left, (number as f64 + 0.5) * PITCH, Ink::of(number).style());
+            let _ = write!(
+                figure.inside,
+                "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" style=\"{ink}\" stroke-width=\"2\"/>",
+                x + SAMPLE
+            );
+            figure.label(x + SAMPLE + 8.0, y + 4.0, "start", name);
         }
         figure
     }

@@ -1,8 +1,11 @@
-//! A sweep: a row a point of its parameters, and what its trials lack.
+//! A sweep: a row a point of its parameters, what its trials lack, and one figure of all points.
 //!
 //! Guarantees: ends are rounded outward to the digit that is shown; a trial that is in no figure is named with its
 //! reason. Deliberately absent: computing (`tickscope_analysis::sweep`).
 
+mod figure;
+
+pub use figure::sweep_figure;
 use tickscope_analysis::{SweepFigure, SweepPoint, SweepTable, SweepTrial};
 use tickscope_store::{AgeFigure, Measure};
 use tickscope_tick::Unit as Ticks;
@@ -37,7 +40,7 @@ impl SweepText<'_> {
         let SweepTable { name, points, trials, parameters, .. } = self.table;
         let made = trials.iter().filter(|trial| trial.is_counted()).count();
         format!(
-            "{name}: {} of {}; {made} of {} are in the figures.",
+            "{name}: {} of {}; {}, {made} of them in the figures.",
             counted(points.len(), "point"),
             parameters.join(" and "),
             counted(trials.len(), "trial")
@@ -65,9 +68,7 @@ impl SweepText<'_> {
     /// What the figures are, and what they rest on.
     fn remarks(&self) -> Vec<String> {
         let SweepTable { measures, points, trials, .. } = self.table;
-        let told =
-            heads(measures).into_iter().zip(measures).map(|(head, measure)| format!("{head}: {}", told(measure)));
-        let mut remarks = vec![format!("{}.", told.collect::<Vec<_>>().join("; "))];
+        let mut remarks = vec![format!("{}.", measured(measures))];
         let figures = || points.iter().flat_map(|point| &point.figures).flatten();
         remarks.push(intervals(figures().filter_map(|found| found.confidence_per_million).collect()));
         if figures().any(|found| found.confidence_per_million.is_none()) {
@@ -146,7 +147,7 @@ fn interval(found: &SweepFigure, unit: Unit) -> String {
 }
 
 /// Short names of measures: `p99`, `average age`; numbered where two would be called the same.
-pub(crate) fn heads(measures: &[Measure]) -> Vec<String> {
+fn heads(measures: &[Measure]) -> Vec<String> {
     let head = |measure: &Measure| match measure {
         Measure::Stage { quantile, .. } => format!("p{}", f64::from(Measure::quantile_per_million(*quantile)) / 1e4),
         Measure::Age { of, .. } => age(*of).into(),
@@ -168,10 +169,101 @@ fn age(of: AgeFigure) -> &'static str {
     }
 }
 
+/// Short names of measures, and what each is of: `p50, p99 of end-to-end`.
+fn measured(measures: &[Measure]) -> String {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for (head, of) in heads(measures).into_iter().zip(measures.iter().map(told)) {
+        match all.last_mut().filter(|(last, _)| *last == of) {
+            Some((_, heads)) => heads.push(head),
+            None => all.push((of, vec![head])),
+        }
+    }
+    let all = all.into_iter().map(|(of, heads)| format!("{} {of}", heads.join(", ")));
+    all.collect::<Vec<_>>().join("; ")
+}
+
 /// What a measure is of.
-pub(crate) fn told(measure: &Measure) -> String {
+fn told(measure: &Measure) -> String {
     match measure {
         Measure::Stage { stage, .. } => format!("of {stage}"),
         Measure::Age { age: [from, to], .. } => format!("of what {to} knows of {from}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickscope_store::ParameterValue;
+
+    use super::*;
+
+    fn figure(ticks: i64) -> SweepFigure {
+        SweepFigure {
+            ticks,
+            lo_ticks: Some(ticks - 1_001),
+            hi_ticks: Some(ticks + 1_001),
+            spread_lo_ticks: ticks,
+            spread_hi_ticks: ticks,
+            confidence_per_million: Some(750_000),
+            repetitions: 3,
+            count: 900,
+            lost: 7,
+        }
+    }
+
+    /// Three rates by two ways of waiting, at a tick a nanosecond; one point has no figure.
+    pub(super) fn table(rates: [ParameterValue; 3]) -> SweepTable {
+        let waits = ["epoll", "<busy>"].map(|wait| ParameterValue::Text(wait.into()));
+        let values = rates.iter().flat_map(|rate| waits.iter().map(|wait| vec![rate.clone(), wait.clone()]));
+        let points = (1..).zip(values).map(|(at, values)| SweepPoint {
+            values,
+            repetitions: if at == 6 { 0 } else { 3 },
+            of: 3,
+            figures: vec![(at != 6).then(|| figure(at * 10_000))],
+        });
+        let trial = SweepTrial {
+            number: 9,
+            repetition: 1,
+            values: vec![rates[2].clone(), waits[1].clone()],
+            folder: Some("trial-0009".into()),
+            state: "failed",
+            why: Some("it ended with 7".into()),
+            code: 1,
+            dropped: 0,
+            figures: vec![None],
+        };
+        SweepTable {
+            name: "t".into(),
+            hertz: Some(1_000_000_000),
+            parameters: ["rate", "wait"].map(String::from).into(),
+            measures: vec![Measure::Stage { stage: "end-to-end".into(), quantile: 0.999 }],
+            points: points.collect(),
+            trials: vec![trial],
+        }
+    }
+
+    pub(super) fn rates() -> [ParameterValue; 3] {
+        [1_000, 2_000, 4_000].map(ParameterValue::Integer)
+    }
+
+    #[test]
+    fn a_row_has_its_point_its_interval_rounded_outward_and_what_was_lost() {
+        let text = SweepText { table: &table(rates()), scale: Some(Scale::Microseconds) }.text();
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let row =
+            |first: [&str; 2]| rows.iter().find(|row| row.starts_with(&first)).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(row(["1000", "epoll"])[2..7], ["3", "10.00", "[8.99,", "11.01]", "900"], "{text}");
+        assert_eq!(row(["4000", "<busy>"])[2..], ["0", "of", "3", "–", "–", "–"], "{text}");
+        for words in ["p99.9 of end-to-end", "at 75 %", "Trial 9 (rate = 4000, wait = <busy>): failed: it ended with 7"]
+        {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn measures_of_one_kind_are_numbered_and_those_of_one_stage_told_together() {
+        let stage = |stage: &str, quantile| Measure::Stage { stage: stage.into(), quantile };
+        let all = [stage("a", 0.5), stage("a", 0.99), stage("b", 0.99)];
+        assert_eq!(heads(&all), ["p50", "p99 (1)", "p99 (2)"]);
+        assert_eq!(measured(&all), "p50, p99 (1) of a; p99 (2) of b");
     }
 }
