@@ -100,7 +100,7 @@ impl Plan {
         let node = node_of(command);
         let text = format!(
             "run = {{ name = \"{node}\", seconds = 1 }}\nnetwork.kind = \"loopback\"\nclock.reference = \"{node}\"\n\
-             [[node]]\nname = \"{node}\"\nends_run = true\ncommand = [\"\"]\n"
+             [[node]]\nname = \"{node}\"\nends_run = true\ncommand = [\"{node}\"]\n"
         );
         let mut plan = Self::parse(&text).map_err(Error::work)?;
         plan.nodes[0].command = command.to_vec();
