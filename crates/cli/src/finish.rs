@@ -2,7 +2,7 @@
 
 use tickscope_analysis::{Query, only_counted, some_count};
 use tickscope_experiment::Finished;
-use tickscope_store::Run;
+use tickscope_store::{Run, SweepManifest};
 
 use crate::failure::Failure;
 use crate::options::FinishOptions;
@@ -15,6 +15,12 @@ use crate::{chosen_run, counts, output, show};
 pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
     let named = chosen_run::of_manifest(&options.run).unwrap_or_else(|| options.run.clone());
     let root = named.display();
+    if SweepManifest::is_at(&named) {
+        return Err(Failure::input(format!(
+            "expected a run, found the sweep {root}. tickscope resume {root} makes the trials that are missing; \
+             tickscope finish {root}/trial-0001 finishes one of them"
+        )));
+    }
     let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&named)? else {
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {

@@ -92,7 +92,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// The run file (TOML); - is standard input
+    /// The run file (TOML); - is standard input. One with a [sweep] is of many trials
     #[arg(required_unless_present = "command")]
     pub file: Option<PathBuf>,
     /// A command to measure without a run file, as one node; what it prints passes through
@@ -207,7 +207,7 @@ pub struct DumpOptions {
 
 #[derive(Debug, Args)]
 pub struct ResumeOptions {
-    /// A run's directory
+    /// A run's directory, or a sweep's, whose missing trials are made
     pub run: PathBuf,
     /// Write the run's page too, as `tickscope report` does
     #[arg(long)]
@@ -228,7 +228,7 @@ pub struct FinishOptions {
 
 #[derive(Debug, Args)]
 pub struct ShowOptions {
-    /// A run's directory [default: the newest below runs/]
+    /// A run's directory, or a sweep's [default: the newest run below runs/]
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
     #[command(flatten)]
@@ -480,7 +480,7 @@ pub struct ReportOptions {
 
 #[derive(Debug, Args)]
 pub struct FiguresOptions {
-    /// A run's directory [default: the newest below runs/]
+    /// A run's directory, or a sweep's [default: the newest run below runs/]
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
     /// The folder to write into [default: RUN/figures]

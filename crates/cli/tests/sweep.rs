@@ -114,6 +114,7 @@ fn e2e_a_sweep_has_the_figures_that_each_of_its_trials_shows_by_itself() {
     assert!(figures.json(0)["points"] == table["points"] && site.path("out/sweep.pdf").exists(), "{figures:?}");
     let words = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
     assert!(words.out.contains("4 trials, 4 of them in the figures"), "{words:?}");
+    Ended::of(tickscope(&["finish"]).arg(site.run_directory())).said(2, &["tickscope resume"]);
     Ended::of(tickscope(&["show", "--wide"]).arg(site.run_directory())).said(2, &["--wide", "trial-0001"]);
 }
 
