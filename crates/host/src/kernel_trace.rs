@@ -35,6 +35,33 @@ pub struct Lasted {
     pub what: String,
     /// The task that had the core, or was interrupted.
     pub thread: i32,
+    /// Of a task, how it gave the core away at its end; `None`: it may still have it, or that is not known.
+    pub departure: Option<Departure>,
+}
+
+/// Ways in which a task gives its core away.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Departure {
+    /// It waits for something.
+    Waits,
+    /// It wanted to go on.
+    Preempted,
+    /// It wanted to go on and had real-time priority, and one of less than its own has the core: only the kernel's
+    /// limit for such tasks does that.
+    Limited,
+}
+
+impl Departure {
+    /// Of `prev_state`, and of the priorities of the task that goes and of the one that comes: the lower the number,
+    /// the higher, and real-time below 100.
+    fn of(state: &str, [own, next]: [i32; 2]) -> Self {
+        const FIRST_ORDINARY: i32 = 100;
+        match state.starts_with('R') {
+            false => Self::Waits,
+            true if own < FIRST_ORDINARY && next > own => Self::Limited,
+            true => Self::Preempted,
+        }
+    }
 }
 
 /// One line of the trace.
@@ -50,6 +77,8 @@ pub enum TraceLine {
         next: i32,
         /// Its name.
         name: String,
+        /// How the first gave it away; `None`: the line does not say.
+        departure: Option<Departure>,
     },
     /// Something began.
     Entry(TraceEdge),
@@ -62,6 +91,9 @@ pub enum TraceLine {
     /// A comment or an event that tells nothing.
     Nothing,
 }
+
+/// What is lost where an event says that another task has the core than the last switch said.
+pub const UNTOLD_SWITCH: &str = "a switch that the kernel did not tell";
 
 /// One end of something.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,9 +141,10 @@ impl TraceLine {
             "sched_switch" => {
                 // A name may look like any field: numbers stand last, and names are short.
                 let (rest, next) = fields.rsplit_once(" next_pid=")?;
-                let next = next.split_once(' ')?.0.parse().ok()?;
-                let (_, name) = rest.rsplit_once("next_comm=")?;
-                Some(Self::Switch { tick, from: thread, next, name: name.into() })
+                let (next, priority) = next.split_once(' ')?;
+                let (rest, name) = rest.rsplit_once("next_comm=")?;
+                let departure = departure(rest, priority.strip_prefix("next_prio="));
+                Some(Self::Switch { tick, from: thread, next: next.parse().ok()?, name: name.into(), departure })
             }
             "irq_handler_entry" => {
                 let name = fields.split_once(" name=").map_or(fields, |(_, name)| name);
@@ -132,6 +165,14 @@ impl TraceLine {
             _ => Some(Self::Nothing),
         }
     }
+}
+
+/// How the first task of a switch gave the core away, by the fields in front of the next one's.
+fn departure(fields: &str, next: Option<&str>) -> Option<Departure> {
+    let (rest, state) = fields.rsplit_once(" prev_state=")?;
+    let (_, own) = rest.rsplit_once(" prev_prio=")?;
+    let priorities = [own.parse().ok()?, next?.split(' ').next()?.parse().ok()?];
+    Some(Departure::of(state, priorities))
 }
 
 /// What goes on on one core, line by line.
@@ -165,9 +206,9 @@ impl Core {
             None => *self.lost.entry("lines that are not understood").or_default() += 1,
             Some(TraceLine::Lost) => *self.lost.entry("events that the kernel says it lost").or_default() += 1,
             Some(TraceLine::Nothing) => {}
-            Some(TraceLine::Switch { tick, from, next, name }) => {
+            Some(TraceLine::Switch { tick, from, next, name, departure }) => {
                 self.confirm(tick, from, line, sink);
-                self.task_until(tick, sink);
+                self.task_until(tick, departure, sink);
                 self.task = Some(Running { thread: next, name, begin: tick, confirmed: tick });
                 self.known.get_or_insert(tick);
             }
@@ -181,7 +222,7 @@ impl Core {
             }
             Some(TraceLine::Fault(TraceEdge { class, tick, what, thread })) => {
                 self.confirm(tick, thread, line, sink);
-                sink(Lasted { class, begin: tick, end: tick, what, thread });
+                sink(Lasted { class, begin: tick, end: tick, what, thread, departure: None });
             }
         }
     }
@@ -196,10 +237,10 @@ impl Core {
         }
         let (begin, from) = (running.begin, running.confirmed);
         if begin < from {
-            self.task_until(from, sink);
+            self.task_until(from, None, sink);
         }
-        let what = "a switch that the kernel did not tell".into();
-        sink(Lasted { class: Class::Lost, begin: from, end: tick.max(from), what, thread: 0 });
+        let what = UNTOLD_SWITCH.into();
+        sink(Lasted { class: Class::Lost, begin: from, end: tick.max(from), what, thread: 0, departure: None });
         let name = String::from_utf8_lossy(line.get(..NAME_BYTES).unwrap_or_default()).trim_start().into();
         self.task = Some(Running { thread, name, begin: tick, confirmed: tick });
     }
@@ -214,21 +255,21 @@ impl Core {
         if let Some(from) = from {
             let over = self.open.drain(from..);
             over.for_each(|TraceEdge { class, tick, what, thread }| {
-                sink(Lasted { class, begin: tick, end: exit.tick, what, thread });
+                sink(Lasted { class, begin: tick, end: exit.tick, what, thread, departure: None });
             });
         } else {
             // It began before anything was seen: that it was there is certain, for how long is not.
             let TraceEdge { class, tick, what, thread } = exit;
-            sink(Lasted { class, begin: tick, end: tick, what, thread });
+            sink(Lasted { class, begin: tick, end: tick, what, thread, departure: None });
         }
     }
 
-    fn task_until(&mut self, tick: i64, sink: &mut impl FnMut(Lasted)) {
+    fn task_until(&mut self, tick: i64, departure: Option<Departure>, sink: &mut impl FnMut(Lasted)) {
         let Some(Running { begin, thread, name: what, .. }) = self.task.take() else { return };
         if begin > tick {
             *self.lost.entry("lines out of their order").or_default() += 1;
         } else if thread != 0 {
-            sink(Lasted { class: Class::Task, begin, end: tick, what, thread });
+            sink(Lasted { class: Class::Task, begin, end: tick, what, thread, departure });
         }
     }
 
@@ -243,10 +284,10 @@ impl Core {
         self.known = None;
         match &self.task {
             Some(running) if running.begin > tick => self.task = None,
-            _ => self.task_until(tick, sink),
+            _ => self.task_until(tick, None, sink),
         }
         for TraceEdge { class, tick: begin, what, thread } in self.open.drain(..) {
-            sink(Lasted { class, begin, end: tick.max(begin), what, thread });
+            sink(Lasted { class, begin, end: tick.max(begin), what, thread, departure: None });
         }
     }
 
@@ -254,7 +295,8 @@ impl Core {
     pub fn tell(&mut self, tick: i64, sink: &mut impl FnMut(Lasted)) {
         let told = |running: &&mut Running| running.begin < tick && running.thread != 0;
         if let Some(Running { thread, name, begin, .. }) = self.task.as_mut().filter(told) {
-            sink(Lasted { class: Class::Task, begin: *begin, end: tick, what: name.clone(), thread: *thread });
+            let (what, thread) = (name.clone(), *thread);
+            sink(Lasted { class: Class::Task, begin: *begin, end: tick, what, thread, departure: None });
             *begin = tick;
         }
     }
@@ -281,7 +323,7 @@ mod tests {
     }
 
     fn one(class: Class, [begin, end]: [i64; 2], what: &str, thread: i32) -> Lasted {
-        Lasted { class, begin, end, what: what.into(), thread }
+        Lasted { class, begin, end, what: what.into(), thread, departure: None }
     }
 
     #[test]
@@ -317,14 +359,39 @@ mod tests {
                  prev_state=S ==> next_comm={name} next_pid=13 next_prio=120"
             );
             match TraceLine::parse(line.as_bytes()) {
-                Some(TraceLine::Switch { tick: 7, from: 12, next: 13, name: found }) => {
+                Some(TraceLine::Switch { tick: 7, from: 12, next: 13, name: found, departure }) => {
                     assert!(name.ends_with(&found), "{name}: {found}");
+                    assert_eq!(departure, Some(Departure::Waits), "{name}");
                 }
                 other => panic!("{name}: {other:?}"),
             }
         }
         let bytes = [&b"             \xff\xfe\x80"[..], &SWITCH.as_bytes()[16..]].concat();
         assert!(matches!(TraceLine::parse(&bytes), Some(TraceLine::Switch { next: 15, .. })));
+    }
+
+    #[test]
+    fn how_a_task_left_its_core_follows_from_its_state_and_both_priorities() {
+        let of = |own: &str, state: &str, next: &str| {
+            let line = SWITCH.replace("prev_prio=120", &format!("prev_prio={own}"));
+            let line = line.replace("prev_state=R", &format!("prev_state={state}"));
+            match TraceLine::parse(line.replace("next_prio=120", &format!("next_prio={next}")).as_bytes()) {
+                Some(TraceLine::Switch { departure, .. }) => departure,
+                other => panic!("{other:?}"),
+            }
+        };
+        for (own, state, next, expected) in [
+            ("120", "R", "120", Some(Departure::Preempted)),
+            ("120", "R+", "130", Some(Departure::Preempted)),
+            ("49", "R", "49", Some(Departure::Preempted)),
+            ("49", "R", "120", Some(Departure::Limited)),
+            ("99", "R+", "100", Some(Departure::Limited)),
+            ("49", "S", "120", Some(Departure::Waits)),
+            ("120", "D|K", "98", Some(Departure::Waits)),
+            ("120", "R", "x", None),
+        ] {
+            assert_eq!(of(own, state, next), expected, "{own} {state} {next}");
+        }
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl OfCore {
 }
 
 fn row(core: i32, lasted: Lasted) -> NoiseRow {
-    let Lasted { class, begin, end, what, thread } = lasted;
+    let Lasted { class, begin, end, what, thread, .. } = lasted;
     let class = match class {
         Class::Task => NoiseClass::Task,
         Class::Interrupt => NoiseClass::Interrupt,
