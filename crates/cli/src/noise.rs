@@ -38,10 +38,11 @@ pub fn noise(options: &NoiseOptions) -> Result<(), Failure> {
     let plan = NoisePlan { detector: options.detector, seconds, cores, memory_bytes, hertz, step };
     interrupt::catch();
     let mut progress = Progress::of("noise");
-    let profile = survey(&plan, &mut |at| {
+    let mut go_on = |at: &str| {
         progress.say(at);
         !interrupt::ended()
-    });
+    };
+    let profile = survey(&plan, &mut go_on, &|_| {});
     progress.over();
     let profile = profile.map_err(Failure::work)?;
     match options.json {

@@ -3,7 +3,9 @@
 
 mod site;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -48,6 +50,15 @@ fn hangs_together(core: &Value) {
         list(detours, "longest").iter().map(|detour| number(detour, "after") - number(detour, "before")).collect();
     assert!(lengths.iter().all(|&length| length > threshold) && lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
     assert_eq!(lengths.is_empty(), number(core, "count") == 0);
+    if let Some(causes) = core["causes"].as_array() {
+        assert_eq!(causes.iter().map(|cause| number(cause, "count")).sum::<i64>(), number(core, "count"));
+        assert_eq!([0, 1].map(|end| causes.iter().map(|cause| pair(&cause["lost_ticks"])[end]).sum::<i64>()), lost);
+        let named: BTreeSet<_> =
+            causes.iter().map(|cause| ["class", "what", "waited"].map(|of| cause[of].to_string())).collect();
+        assert_eq!(named.len(), causes.len(), "each cause is there once");
+        let explained = |cause: &Value| number(cause, "explained_ticks") <= pair(&cause["lost_ticks"])[1];
+        assert!(causes.iter().all(explained), "{causes:?}");
+    }
     for shape in list(core, "shapes") {
         assert_eq!(shape["why"].is_string(), number(shape, "abstained") > 0, "{shape}");
         assert!(number(shape, "removed") < number(shape, "of").max(1), "{shape}");
@@ -63,9 +74,15 @@ fn e2e_each_detector_says_of_all_cores_what_they_lost_and_all_parts_add_up() {
     let allowed: Vec<i64> = allowed_cpus().unwrap().into_iter().map(|core| core as i64).collect();
     for detector in ["selfish", "ftq"] {
         let profile = survey(detector, &[]);
-        assert_eq!((cores(&profile), list(&profile, "missing").len()), (allowed.clone(), 0));
+        assert_eq!(cores(&profile), allowed);
         for core in list(&profile, "cores") {
             hangs_together(core);
+            assert_eq!(
+                core["causes"].is_null(),
+                list(&profile, "missing")
+                    .iter()
+                    .any(|why| { why.as_str().unwrap().starts_with("causes are not told") })
+            );
             assert_eq!(core["work"].is_object(), detector == "ftq", "{core}");
             assert!(detector == "selfish" || number(&core["work"], "quanta") > 0, "{core}");
         }
@@ -90,6 +107,28 @@ fn e2e_fixed_work_has_every_difference_of_each_trace_and_each_use_of_memory() {
     let text = Ended::of(&mut tickscope(&["noise", "--seconds", "0.1", "--detector", "fwq", "--cores", &core]));
     for words in ["fixed work quantum", "blocks of 4099 bytes", "Detours by length", "gap-or-tail", "ipad", "25.35"] {
         assert!(text.out.contains(words), "expected '{words}' in\n{}", text.out);
+    }
+}
+
+#[test]
+fn e2e_without_rights_less_is_told_and_what_it_takes_to_know_more() {
+    const NOBODY: u32 = 65_534;
+    let mut command = tickscope(&["noise", "--json", "--seconds", "0.2"]);
+    // SAFETY: takes no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    }
+    let Ok(ended) = command.stdin(Stdio::null()).output() else {
+        return println!("not tried: nobody may not run {}", env!("CARGO_BIN_EXE_tickscope"));
+    };
+    let profile = Ended::from(ended).json(0);
+    let missing = list(&profile, "missing")[0].as_str().unwrap();
+    for words in ["causes are not told", "/sys/kernel/tracing", "root's rights"] {
+        assert!(missing.contains(words), "expected '{words}' in {missing}");
+    }
+    for core in list(&profile, "cores") {
+        hangs_together(core);
+        assert!(core["causes"].is_null() && core["counts"]["preempted"].is_i64(), "{core}");
     }
 }
 

@@ -5,6 +5,7 @@
 use serde::Serialize;
 use tickscope_tick::{fraction_down, fraction_up};
 
+use crate::cause::CauseSum;
 use crate::detector::Detector;
 use crate::detour::DetourLimit;
 use crate::shape::Shape;
@@ -52,12 +53,30 @@ pub struct CoreProfile {
     pub lost_share: [f64; 2],
     /// The detours by length.
     pub detours: DetourTally,
+    /// The detours by cause, each in one, what took most first; `None`: no causes were recorded.
+    pub causes: Option<Vec<CauseSum>>,
+    /// What the kernel counted of the detector's threads.
+    pub counts: ThreadCounts,
+    /// Time that the hypervisor says it kept the core, from and to, nanoseconds, from the first window to the last;
+    /// `None`: it does not say. It does not count exits.
+    pub stolen_ns: Option<[i64; 2]>,
     /// What the shapes are of.
     pub shapes_of: &'static str,
     /// Skewness, kurtosis and medcouple, raw and after each rule.
     pub shapes: Vec<Shape>,
     /// Work in quanta of time.
     pub work: Option<Work>,
+}
+
+/// What the kernel counted of the threads that detected, in their windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ThreadCounts {
+    /// Times that another task was given the core.
+    pub preempted: i64,
+    /// Times that the thread waited.
+    pub waited: i64,
+    /// Page faults.
+    pub faults: i64,
 }
 
 /// Work done in quanta of time.

@@ -1,9 +1,10 @@
 //! A survey: one detector on all its cores at once, window after window.
 //!
 //! Idea: in a window every core has a thread of its own, pinned, that does nothing but detect; what it noted is looked
-//! at after the window, when no core detects. So memory is bounded by one window, and looking disturbs no figure: the
-//! time in between is in none. Assumes: nothing; a core that cannot be had, or is left in the middle of a window, is
-//! told as missing from there on. Deliberately absent: causes.
+//! at after the window, when no core detects, and so is what the kernel did meanwhile. So memory is bounded by one
+//! window, and looking disturbs no figure: the time in between is in none. Assumes: nothing; a core that cannot be had,
+//! or is left in the middle of a window, is told as missing from there on. Deliberately absent: what caused what, which
+//! is [`cause`](crate::cause)'s.
 
 use std::fs;
 use std::sync::Barrier;
@@ -14,10 +15,12 @@ use tickscope_counter::{UNROLLED, plain, unrolled, unrolled_writing};
 use tickscope_host::affinity;
 use tickscope_host::step::{CounterStep, Evidence};
 
+use crate::cause::{DetourCause, KernelWindow};
 use crate::detector::{Detector, fixed_time, fixed_work, selfish};
 use crate::detour::{Detour, DetourLimit};
 use crate::fresh_memory::FreshMemory;
-use crate::profile::{CoreProfile, NoiseProfile, Work, share};
+use crate::kernel_record::{KernelRecord, clock_ticks, own_counts, stolen};
+use crate::profile::{CoreProfile, NoiseProfile, ThreadCounts, Work, share};
 use crate::shape::Shapes;
 use crate::tally::{DetourTally, take_fairly};
 
@@ -51,23 +54,54 @@ pub struct NoisePlan {
     pub step: CounterStep,
 }
 
-/// Measures; `go_on` hears how far it is and may end it. An error says why nothing can be measured.
-pub fn survey(plan: &NoisePlan, go_on: &mut dyn FnMut(&str) -> bool) -> Result<NoiseProfile, String> {
+/// Window of a core, as [`survey`] saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenWindow<'a> {
+    /// The core.
+    pub core: usize,
+    /// The detector's thread.
+    pub thread: i32,
+    /// The first and the last reading.
+    pub ends: [i64; 2],
+    /// What tells a detour from a pass.
+    pub limit: DetourLimit,
+    /// All detours, with their causes where these are recorded.
+    pub detours: &'a [(Detour, Option<DetourCause>)],
+    /// What the kernel did meanwhile.
+    pub events: Option<&'a KernelWindow>,
+}
+
+/// Measures; `go_on` hears how far it is and may end it, `each` sees every window that a core completed. An error says
+/// why nothing can be measured.
+pub fn survey(
+    plan: &NoisePlan,
+    go_on: &mut dyn FnMut(&str) -> bool,
+    each: &(dyn Fn(SeenWindow) + Sync),
+) -> Result<NoiseProfile, String> {
     plan.check()?;
     let mut cores: Vec<OnCore> = plan.cores.iter().map(|&core| OnCore::new(core, plan)).collect();
+    let mut kernel = KernelRecord::begin();
     let begun = Instant::now();
     let left = || plan.seconds - begun.elapsed().as_secs_f64();
     loop {
         let seconds = left().min(WINDOW.as_secs_f64()).max(QUANTUM.as_secs_f64());
         for variation in 0..plan.variations().count() {
-            window(&mut cores, variation, (seconds * plan.hertz as f64) as i64, plan);
+            let ticks = (seconds * plan.hertz as f64) as i64;
+            window(&mut cores, &mut kernel, At { variation, ticks }, Seeing { plan, each });
         }
         let done = format!("{}: {:.0} of {} s", plan.detector, plan.seconds - left().max(0.0), plan.seconds);
         if !go_on(&done) || left() <= 0.0 || cores.iter().all(|of| of.gone.is_some()) {
             break;
         }
     }
-    Ok(profile(plan, cores))
+    Ok(profile(plan, cores, &kernel))
+}
+
+/// A window to come.
+#[derive(Clone, Copy)]
+struct At {
+    variation: usize,
+    ticks: i64,
 }
 
 impl NoisePlan {
@@ -109,6 +143,10 @@ struct OnCore {
     found: Vec<Detour>,
     passes: Vec<i64>,
     variations: Vec<Variation>,
+    /// Thread of the last window.
+    thread: i32,
+    /// Ticks of the kernel's clock that were stolen before the first window.
+    stolen: Option<u64>,
     /// Why nothing more is measured there.
     gone: Option<String>,
 }
@@ -120,6 +158,8 @@ struct Variation {
     windows: u64,
     measured_ticks: i64,
     detours: DetourTally,
+    counts: ThreadCounts,
+    has_causes: bool,
     shapes: Shapes,
     quanta: Quanta,
 }
@@ -133,21 +173,48 @@ struct Quanta {
     sample: Vec<i64>,
 }
 
+/// Settings, and who sees what comes of them.
+#[derive(Clone, Copy)]
+struct Seeing<'a> {
+    plan: &'a NoisePlan,
+    each: &'a (dyn Fn(SeenWindow) + Sync),
+}
+
 /// One window on every core that is left.
-fn window(cores: &mut [OnCore], variation: usize, ticks: i64, plan: &NoisePlan) {
-    let there = || cores.iter().filter(|of| of.gone.is_none());
-    let gate = Barrier::new(there().count());
+fn window(cores: &mut [OnCore], kernel: &mut Result<KernelRecord, String>, at: At, seeing: Seeing) {
+    let plan = seeing.plan;
+    let gate = Barrier::new(cores.iter().filter(|of| of.gone.is_none()).count());
+    let from = plain();
+    let mut left: Vec<(&mut OnCore, Ends)> = thread::scope(|scope| {
+        let there = cores.iter_mut().filter(|of| of.gone.is_none());
+        let threads: Vec<_> = there
+            .map(|of| {
+                let gate = &gate;
+                scope.spawn(move || {
+                    let ends = of.detect(at, gate, plan);
+                    (of, ends)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a detector's thread ends well")).collect()
+    });
+    let said = kernel.as_mut().ok().map(|record| record.take(from));
+    let events = said.map(|said| {
+        said.unwrap_or_else(|why| {
+            *kernel = Err(format!("what caused detours is known in a part of the time alone: {why}"));
+            KernelWindow::default()
+        })
+    });
     thread::scope(|scope| {
-        for of in cores.iter_mut().filter(|of| of.gone.is_none()) {
-            let gate = &gate;
-            scope.spawn(move || {
-                let ends = of.detect(variation, ticks, gate, plan);
-                gate.wait();
-                of.take(variation, ends, plan.detector);
-            });
+        for (of, ends) in left.drain(..) {
+            let events = events.as_ref();
+            scope.spawn(move || of.take(at.variation, ends, events, seeing));
         }
     });
 }
+
+/// The first and the last reading of a window, or why it failed.
+type Ends = Result<[i64; 2], String>;
 
 impl OnCore {
     fn new(core: usize, plan: &NoisePlan) -> Self {
@@ -160,6 +227,8 @@ impl OnCore {
             windows: 0,
             measured_ticks: 0,
             detours: DetourTally::new(plan.hertz),
+            counts: ThreadCounts::default(),
+            has_causes: false,
             shapes: Shapes::default(),
             quanta: Quanta::default(),
         };
@@ -167,14 +236,17 @@ impl OnCore {
         let quanta = (plan.seconds.min(WINDOW.as_secs_f64()) / QUANTUM.as_secs_f64()) as usize;
         let mut passes = vec![1; 2 * quanta];
         passes.clear();
-        Self { core, readings: Box::new([1; UNROLLED]), found, passes, variations, gone: None }
+        let (readings, stolen) = (Box::new([1; UNROLLED]), stolen(core));
+        Self { core, readings, found, passes, variations, thread: 0, stolen, gone: None }
     }
 
     /// Detects on this core, once all others are ready; the first and the last reading.
-    fn detect(&mut self, at: usize, ticks: i64, gate: &Barrier, plan: &NoisePlan) -> Result<[i64; 2], String> {
+    fn detect(&mut self, at: At, gate: &Barrier, plan: &NoisePlan) -> Ends {
         let core = self.core;
+        // SAFETY: takes no arguments and touches no memory of ours.
+        self.thread = unsafe { libc::gettid() };
         let pinned = affinity::pin(core).map_err(|e| format!("core {core} is not measured: {e}"));
-        let Variation { memory_bytes, limit, .. } = &mut self.variations[at];
+        let Variation { memory_bytes, limit, counts, .. } = &mut self.variations[at.variation];
         let memory_bytes = memory_bytes.map_or(0, |bytes| bytes as usize);
         let mut memory = None;
         if memory_bytes > 0 {
@@ -183,6 +255,7 @@ impl OnCore {
         }
         gate.wait();
         pinned?;
+        let before = own_counts();
         if plan.detector == Detector::Fwq || limit.is_none() {
             match memory.transpose()? {
                 Some(mut memory) => unrolled_writing(&mut self.readings, memory.bytes(), memory_bytes),
@@ -194,12 +267,13 @@ impl OnCore {
         }
         let limit =
             limit.ok_or("expected readings that ascend, found a counter that runs backward. Do not trust it")?;
-        let until = plain() + ticks;
+        let until = plain() + at.ticks;
         let ends = match plan.detector {
             Detector::Selfish => selfish(plain, until, limit, &mut self.found),
             Detector::Ftq => fixed_time(plain, [until, plan.quantum_ticks()], limit, &mut self.found, &mut self.passes),
             Detector::Fwq => fixed_work(&self.readings[..], limit, &mut self.found),
         };
+        counts.add(before, own_counts());
         // SAFETY: takes no arguments and touches no memory of ours.
         match usize::try_from(unsafe { libc::sched_getcpu() }) {
             Ok(now) if now == core => Ok(ends),
@@ -208,16 +282,26 @@ impl OnCore {
     }
 
     /// Takes what a window left; of one that failed nothing is known.
-    fn take(&mut self, at: usize, ends: Result<[i64; 2], String>, detector: Detector) {
-        let of = &mut self.variations[at];
+    fn take(&mut self, at: usize, ends: Ends, events: Option<&KernelWindow>, seeing: Seeing) {
+        let (of, core, thread) = (&mut self.variations[at], self.core, self.thread);
+        of.has_causes |= events.is_some();
         let (found, passes) = (std::mem::take(&mut self.found), &mut self.passes);
         match (ends, of.limit) {
-            (Ok([first, last]), Some(limit)) => {
+            (Ok(ends @ [first, last]), Some(limit)) => {
                 of.windows += 1;
                 of.measured_ticks += last - first;
-                found.iter().for_each(|&detour| of.detours.add(detour, limit));
+                // Where the recorder failed, a window without events says that nothing is known.
+                let nothing = KernelWindow::default();
+                let events = events.or_else(|| of.has_causes.then_some(&nothing));
+                let mut detours = Vec::with_capacity(found.len());
+                for &detour in &found {
+                    let cause = events.map(|events| events.cause(detour, core, thread));
+                    detours.push((detour, cause.as_ref().map(|(cause, _)| cause.clone())));
+                    of.detours.add(detour, limit, cause);
+                }
+                (seeing.each)(SeenWindow { core, thread, ends, limit, detours: &detours, events });
                 of.quanta.take(passes);
-                if detector == Detector::Fwq {
+                if seeing.plan.detector == Detector::Fwq {
                     let differences: Vec<i64> = self.readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
                     of.shapes.add(&differences, limit.width_ticks);
                 }
@@ -227,6 +311,23 @@ impl OnCore {
         passes.clear();
         self.found = found;
         self.found.clear();
+    }
+}
+
+impl OnCore {
+    /// A count of the kernel's clock may lag by one of its ticks.
+    fn stolen_ns(&self) -> Option<[i64; 2]> {
+        let ticks = stolen(self.core)?.checked_sub(self.stolen?)? as i64;
+        let tick_ns = (1_000_000_000 / clock_ticks()) as i64;
+        Some([(ticks - 1).max(0) * tick_ns, (ticks + 1) * tick_ns])
+    }
+}
+
+impl ThreadCounts {
+    fn add(&mut self, before: [i64; 3], after: [i64; 3]) {
+        self.preempted += after[0] - before[0];
+        self.waited += after[1] - before[1];
+        self.faults += after[2] - before[2];
     }
 }
 
@@ -243,7 +344,7 @@ impl Quanta {
 }
 
 impl Variation {
-    fn profile(mut self, core: usize, detector: Detector) -> Option<CoreProfile> {
+    fn profile(mut self, core: usize, stolen_ns: Option<[i64; 2]>, detector: Detector) -> Option<CoreProfile> {
         let limit = self.limit.filter(|_| self.windows > 0)?;
         let quanta = &self.quanta;
         let (shapes_of, sample) = match detector {
@@ -268,6 +369,9 @@ impl Variation {
             count: self.detours.count(),
             lost_ticks,
             lost_share: share(lost_ticks, self.measured_ticks, limit.width_ticks),
+            causes: self.has_causes.then(|| self.detours.causes().sums()),
+            counts: self.counts,
+            stolen_ns,
             shapes_of,
             shapes: self.shapes.summary(),
             work: Work::of(quanta.count, quanta.idle, quanta.most, quanta.passes),
@@ -276,11 +380,16 @@ impl Variation {
     }
 }
 
-fn profile(plan: &NoisePlan, cores: Vec<OnCore>) -> NoiseProfile {
-    let missing = cores.iter().filter_map(|of| of.gone.clone()).collect();
+fn profile(plan: &NoisePlan, cores: Vec<OnCore>, kernel: &Result<KernelRecord, String>) -> NoiseProfile {
+    let gone = cores.iter().filter_map(|of| of.gone.clone());
+    let lacking: Vec<String> = match kernel {
+        Ok(record) => record.missing().collect(),
+        Err(why) => vec![format!("causes are not told, only what the kernel counts: {why}")],
+    };
+    let missing = gone.chain(lacking).collect();
     let of_core = |of: OnCore| {
-        let core = of.core;
-        of.variations.into_iter().filter_map(move |variation| variation.profile(core, plan.detector))
+        let (core, stolen_ns) = (of.core, of.stolen_ns());
+        of.variations.into_iter().filter_map(move |variation| variation.profile(core, stolen_ns, plan.detector))
     };
     NoiseProfile {
         version: 1,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cause::{Causes, DetourCause};
 use crate::detour::{Detour, DetourLimit};
 
 /// Where bands begin, nanoseconds; the first holds everything from the threshold on.
@@ -42,13 +43,25 @@ pub struct DetourTally {
     /// By how far their readings are apart, from short to long.
     pub bands: Vec<Band>,
     /// The longest, the longest first.
-    pub longest: Vec<Detour>,
+    pub longest: Vec<LongDetour>,
     /// Readings that ran backward.
     pub backward: Vec<Detour>,
     /// How many there are of these.
     pub backward_count: u64,
     #[serde(skip)]
     sample: Vec<i64>,
+    #[serde(skip)]
+    causes: Causes,
+}
+
+/// A detour that is told by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct LongDetour {
+    /// Its readings.
+    #[serde(flatten)]
+    pub detour: Detour,
+    /// Its cause; `None`: no causes were recorded.
+    pub cause: Option<DetourCause>,
 }
 
 /// Detours of some length.
@@ -74,11 +87,12 @@ impl DetourTally {
             Band { from_ns, from_ticks, count: 0, certain: 0, lost_ticks: [0; 2] }
         };
         let bands = EDGES_NS.map(band).into();
-        Self { bands, longest: Vec::new(), backward: Vec::new(), backward_count: 0, sample: Vec::new() }
+        let (longest, backward, sample) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bands, longest, backward, backward_count: 0, sample, causes: Causes::default() }
     }
 
-    /// Adds a detour.
-    pub fn add(&mut self, detour: Detour, limit: DetourLimit) {
+    /// Adds a detour, with its cause and how many of its ticks that explains, where causes are recorded.
+    pub fn add(&mut self, detour: Detour, limit: DetourLimit, cause: Option<(DetourCause, i64)>) {
         let difference = detour.difference();
         if difference < 0 {
             self.backward_count += 1;
@@ -94,15 +108,19 @@ impl DetourTally {
         band.count += 1;
         band.certain += u64::from(is_certain);
         band.lost_ticks = [0, 1].map(|end| band.lost_ticks[end] + lost[end]);
-        self.keep_longest(detour);
+        if let Some((cause, explained)) = &cause {
+            self.causes.add(cause, *explained, detour, limit);
+        }
+        self.keep_longest(LongDetour { detour, cause: cause.map(|(cause, _)| cause) });
         let count = self.count();
         take_fairly(&mut self.sample, count, difference);
     }
 
-    fn keep_longest(&mut self, detour: Detour) {
-        let at = self.longest.partition_point(|known| known.difference() >= detour.difference());
+    fn keep_longest(&mut self, long: LongDetour) {
+        let ticks = long.detour.difference();
+        let at = self.longest.partition_point(|known| known.detour.difference() >= ticks);
         if at < MOST_LONGEST {
-            self.longest.insert(at, detour);
+            self.longest.insert(at, long);
             self.longest.truncate(MOST_LONGEST);
         }
     }
@@ -120,6 +138,11 @@ impl DetourTally {
     /// What all took together, from and to.
     pub fn lost_ticks(&self) -> [i64; 2] {
         [0, 1].map(|end| self.bands.iter().map(|band| band.lost_ticks[end]).sum())
+    }
+
+    /// The detours by cause.
+    pub fn causes(&self) -> Causes {
+        self.causes.clone()
     }
 
     /// How far the readings of detours are apart: of all, or of as many as are kept, each with the same chance.
@@ -156,7 +179,7 @@ mod tests {
         let mut tally = DetourTally::new(2_000_000_000);
         let lengths = [184, 199, 200, 2_000, 2_003, 3_000, 90_000_000_000];
         for (at, ticks) in lengths.into_iter().enumerate() {
-            tally.add(Detour { before: at as i64, after: at as i64 + ticks }, LIMIT);
+            tally.add(Detour { before: at as i64, after: at as i64 + ticks }, LIMIT, None);
         }
         let counts: Vec<_> = tally.bands.iter().filter(|band| band.count > 0).collect();
         let found: Vec<_> = counts.iter().map(|band| (band.from_ns, band.count, band.certain)).collect();
@@ -164,15 +187,15 @@ mod tests {
         assert_eq!((tally.count(), tally.at_least(1_000)), (7, 4));
         let [lo, hi]: [i64; 2] = tally.lost_ticks();
         assert_eq!([lo, hi], [0, 1].map(|end| lengths.iter().map(|&ticks| LIMIT.lost_ticks(ticks)[end]).sum()));
-        assert_eq!(tally.longest[0], Detour { before: 6, after: 90_000_000_006 });
-        assert!(tally.longest.is_sorted_by_key(|detour| -detour.difference()));
+        assert_eq!(tally.longest[0].detour, Detour { before: 6, after: 90_000_000_006 });
+        assert!(tally.longest.is_sorted_by_key(|long| -long.detour.difference()));
     }
 
     #[test]
     fn memory_is_bounded_and_what_is_kept_is_spread_over_all_there_was() {
         let mut tally = DetourTally::new(1_000_000_000);
         let many = 8 * SAMPLE as i64;
-        (0..many).for_each(|at| tally.add(Detour { before: 0, after: 200 + at }, LIMIT));
+        (0..many).for_each(|at| tally.add(Detour { before: 0, after: 200 + at }, LIMIT, None));
         assert_eq!((tally.sample().len(), tally.longest.len(), tally.count()), (SAMPLE, MOST_LONGEST, many as u64));
         let early = tally.sample().iter().filter(|&&difference| difference < 200 + many / 2).count();
         assert!((SAMPLE * 9 / 20..SAMPLE * 11 / 20).contains(&early), "{early} of the first half");
@@ -181,7 +204,7 @@ mod tests {
     #[test]
     fn readings_that_run_backward_are_kept_with_both_stamps_and_are_no_detours() {
         let mut tally = DetourTally::new(1_000_000_000);
-        tally.add(Detour { before: 9, after: 4 }, LIMIT);
+        tally.add(Detour { before: 9, after: 4 }, LIMIT, None);
         assert_eq!((tally.count(), tally.backward_count), (0, 1));
         assert_eq!(tally.backward, [Detour { before: 9, after: 4 }]);
     }

@@ -6,8 +6,8 @@
 use tickscope_noise::detector::Detector;
 use tickscope_noise::detour::Detour;
 use tickscope_noise::shape::{PUBLISHED, Shape};
-use tickscope_noise::tally::Band;
-use tickscope_noise::{CoreProfile, NoiseProfile};
+use tickscope_noise::tally::{Band, LongDetour};
+use tickscope_noise::{CauseClass, CauseSum, CoreProfile, DetourCause, NoiseProfile};
 use tickscope_tick::{Decimal, Unit, counted, decimal_down, decimal_up};
 
 use crate::clock_page::rate;
@@ -15,8 +15,15 @@ use crate::document::{Block, Document, Words, part};
 
 /// Detours of a core that are listed; the JSON has more.
 const MOST_LISTED: usize = 5;
+/// Causes of a core that are listed; the JSON has all.
+const MOST_CAUSES: usize = 12;
 
-const TERMS: [(&str, &str); 5] = [
+const TERMS: [(&str, &str); 6] = [
+    (
+        "cause",
+        "each detour has one; explained is how much of all of them lies within what the kernel told. docs/noise.md \
+               has the order in which they are tried",
+    ),
     ("detour", "two neighbouring readings further apart than the threshold: something else had the core"),
     ("length", "how far these readings are apart: more by a reading's width or less, and a pass of the loop is in it"),
     (
@@ -38,6 +45,7 @@ pub fn noise_document(profile: &NoiseProfile) -> Document {
     let missing = profile.missing.iter().map(Block::paragraph);
     let mut parts = vec![
         part("Detours by length", vec![by_length(profile)]),
+        part("Causes", causes(profile)),
         part("The longest", vec![longest(profile)]),
         part("Rules for outliers", rules(profile)),
         part("Words", vec![Block::terms(&TERMS)]),
@@ -133,13 +141,74 @@ fn by_length(profile: &NoiseProfile) -> Block {
 
 fn longest(profile: &NoiseProfile) -> Block {
     let rows = profile.cores.iter().flat_map(|of| {
-        of.detours.longest.iter().take(MOST_LISTED).map(move |&detour| {
+        of.detours.longest.iter().take(MOST_LISTED).map(move |LongDetour { detour, cause }| {
             let Detour { before, after } = detour;
-            let lost = of.limit.lost_ticks(detour.difference());
-            [name(of), between(lost, profile.hertz), before.to_string(), after.to_string()].map(Words::from).into()
+            let lost = between(of.limit.lost_ticks(detour.difference()), profile.hertz);
+            let cause = cause.as_ref().map_or_else(|| "not recorded".into(), cause_words);
+            [name(of), lost, before.to_string(), after.to_string(), cause].map(Words::from).into()
         })
     });
-    Block::table("The longest detours", &["", "lost", "from tick", "to tick"], rows)
+    let heads = ["", "lost", "from tick", "to tick", "cause"];
+    Block::table_ending_in_words("The longest detours", &heads, rows)
+}
+
+/// What took most of each core, and what the kernel counted.
+fn causes(profile: &NoiseProfile) -> Vec<Block> {
+    let hertz = profile.hertz;
+    let row = |of: &CoreProfile, sum: &CauseSum| {
+        let share = tickscope_noise::profile::share(sum.lost_ticks, of.measured_ticks, of.limit.width_ticks);
+        let (rate, longest) = (rate(a_second(sum.count, of, hertz)), near(sum.longest_ticks, hertz));
+        let explained = match sum.lost_ticks[1] {
+            0 => "–".into(),
+            most => format!("{:.0} %", 100.0 * sum.explained_ticks as f64 / most as f64),
+        };
+        let cause = cause_words(&sum.cause);
+        [name(of), sum.count.to_string(), rate, longest, percent(share), explained, cause].map(Words::from).into()
+    };
+    let rows = profile.cores.iter().flat_map(|of| {
+        let sums = of.causes.iter().flatten().take(MOST_CAUSES);
+        sums.map(move |sum| row(of, sum))
+    });
+    let rows: Vec<Vec<Words>> = rows.collect();
+    let heads = ["", "detours", "a second", "longest", "lost", "explained", "cause"];
+    let table = Block::table_ending_in_words("Causes", &heads, rows.into_iter());
+    let has_any = profile.cores.iter().any(|of| of.causes.is_some());
+    let counted = profile.cores.iter().map(|of| Words::from(counts(of)));
+    has_any.then_some(table).into_iter().chain([Block::List(counted.collect())]).collect()
+}
+
+fn counts(of: &CoreProfile) -> String {
+    let tickscope_noise::profile::ThreadCounts { preempted, waited, faults } = of.counts;
+    let [preempted, waited, faults] = [preempted, waited, faults].map(|count| count.to_string());
+    let stolen = match of.stolen_ns {
+        None => "nothing, it has no such count".into(),
+        Some([lo, hi]) => format!("{} to {} ms", lo / 1_000_000, hi / 1_000_000),
+    };
+    format!(
+        "{}: the kernel counted that the detector was preempted {preempted} times, waited {waited} times and faulted \
+         in {faults} pages; of stolen time it says {stolen}",
+        name(of)
+    )
+}
+
+fn cause_words(cause: &DetourCause) -> String {
+    let DetourCause { class, what, waited } = cause;
+    let how = match waited {
+        Some(true) => "waited",
+        Some(false) => "preempted",
+        None => "away",
+    };
+    match class {
+        CauseClass::Unknown => format!("unknown: {what}"),
+        CauseClass::RealTimeLimit => format!("real-time limit, meanwhile {what}: the measurement's own"),
+        CauseClass::Migration => format!("migration to {what}"),
+        CauseClass::Switch => format!("switch, {how}: {what}"),
+        CauseClass::Fault => what.clone(),
+        CauseClass::Softirq => format!("softirq {what}"),
+        CauseClass::Interrupt if what == "local_timer" => "interrupt local_timer, the timer's tick".into(),
+        CauseClass::Interrupt => format!("interrupt {what}"),
+        CauseClass::HypervisorOrHardware => "hypervisor or hardware: no event of the kernel".into(),
+    }
 }
 
 fn work(profile: &NoiseProfile) -> Block {
