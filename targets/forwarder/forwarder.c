@@ -13,6 +13,7 @@
  *         --scheduling own|shared  own: a core and SCHED_FIFO for each thread; shared: ordinary, no figure is valid
  *         --delay NS               what the data process spends on each packet besides: a control of the method
  *         --seed N                 of the trace
+ *         --invalid tell|fail      whether it ends with 1 where its figures may not be used
  *         --rate 0                 as fast as the link admits
  *
  * Points, in the order a packet passes them:
@@ -102,7 +103,12 @@ int main(int argc, char **argv) {
     result.achieved_pps = seconds > 0 ? (double)bed.sender.row / seconds : 0;
     int64_t torn = bed.data_counts.torn;
     end_testbed(&bed);
-    print_result(&result);
+    struct reasons reasons = reasons_of(&result);
+    print_result(&result, &reasons);
+    if (torn == 0 && options.invalid == REFUSE && reasons.length > 0) {
+        fprintf(stderr, TARGET ": the figures of this trial may not be used: %s\n", reasons.text);
+        return 1;
+    }
     if (torn == 0) return 0;
     fprintf(stderr, TARGET ": expected every address as it was written, found %lld mixed of two. This is a defect of "
                            "--fib %s\n", (long long)torn, options.fib->name);

@@ -16,6 +16,8 @@ enum datapath { RINGS, NET_RING };
 static const char *const datapath_names[] = {"rings", "net_ring", 0};
 enum scheduling { OWN, SHARED };
 static const char *const scheduling_names[] = {"own", "shared", 0};
+enum invalid { TELL, REFUSE };
+static const char *const invalid_names[] = {"tell", "fail", 0};
 
 struct primitive;
 
@@ -24,7 +26,7 @@ struct options {
     int64_t packets; /* 0: as many as the rate sends in `seconds` */
     int users, ring, link, delay_ns, seed;
     const struct primitive *fib;
-    int layout, datapath, scheduling;
+    int layout, datapath, scheduling, invalid;
     int keeps_newest; /* the data ring holds one packet, the newest */
 };
 
@@ -56,6 +58,8 @@ static int parse_option(struct options *options, const char *name, const char *v
         options->datapath = one_of("--datapath rings or net_ring", datapath_names, value);
     else if (!strcmp(name, "--scheduling"))
         options->scheduling = one_of("--scheduling own or shared", scheduling_names, value);
+    else if (!strcmp(name, "--invalid"))
+        options->invalid = one_of("--invalid tell or fail", invalid_names, value);
     else return 0;
     return 1;
 }

@@ -19,42 +19,48 @@ static double stalled_share(const struct core *core) {
     return core->ticks > 0 ? (double)core->stalled_ticks / (double)core->ticks : 0;
 }
 
-static void print_why(int *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Reasons why figures may not be used, each in quotes and with commas between them. */
+struct reasons {
+    char text[1024];
+    size_t length;
+};
 
-static void print_why(int *told, const char *format, ...) {
+static void give(struct reasons *reasons, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void give(struct reasons *reasons, const char *format, ...) {
+    char reason[160];
     va_list rest;
     va_start(rest, format);
-    printf("%s\"", *told ? ", " : "");
-    vprintf(format, rest);
-    printf("\"");
+    vsnprintf(reason, sizeof reason, format, rest);
     va_end(rest);
-    *told = 1;
+    size_t room = sizeof reasons->text - reasons->length;
+    int length = snprintf(reasons->text + reasons->length, room, "%s\"%s\"", reasons->length ? ", " : "", reason);
+    if (length > 0 && (size_t)length < room) reasons->length += (size_t)length;
 }
 
-/* Prints why the figures may not be used, and whether. */
-static void print_verdict(const struct result *result) {
+/* Why the figures may not be used; none: they may. */
+static struct reasons reasons_of(const struct result *result) {
     const struct testbed *bed = result->bed;
     double asked = bed->options->rate_pps;
-    int told = 0;
-    printf(", \"why\": [");
-    if (bed->options->scheduling == SHARED) print_why(&told, "shared scheduling");
-    else if (!result->is_locked) print_why(&told, "memory is not locked: run as root");
-    if (asked == 0) print_why(&told, "no rate was asked for");
+    struct reasons reasons = {.length = 0};
+    if (bed->options->scheduling == SHARED) give(&reasons, "shared scheduling");
+    else if (!result->is_locked) give(&reasons, "memory is not locked: run as root");
+    if (asked == 0) give(&reasons, "no rate was asked for");
     if (asked > 0 && result->achieved_pps < LEAST_ACHIEVED * asked)
-        print_why(&told, "sent %.0f of %.0f packets a second", result->achieved_pps, asked);
+        give(&reasons, "sent %.0f of %.0f packets a second", result->achieved_pps, asked);
     if (bed->sender.row < bed->trace.count)
-        print_why(&told, "cut after %lld of %lld packets", (long long)bed->sender.row, (long long)bed->trace.count);
+        give(&reasons, "cut after %lld of %lld packets", (long long)bed->sender.row, (long long)bed->trace.count);
     for (int at = 0; at < result->threads; at++) {
         if (stalled_share(&result->cores[at]) > MOST_STALLED)
-            print_why(&told, "thread %d was stalled for %.1f %% of the time", at,
-                      100 * stalled_share(&result->cores[at]));
-        if (result->cores[at].was_left) print_why(&told, "thread %d ended with packets under way", at);
+            give(&reasons, "thread %d was stalled for %.1f %% of the time", at,
+                 100 * stalled_share(&result->cores[at]));
+        if (result->cores[at].was_left) give(&reasons, "thread %d ended with packets under way", at);
     }
     double before = nanoseconds(result, result->cores[0].exchange_ticks[0]);
     double after = nanoseconds(result, result->cores[0].exchange_ticks[1]);
     if (before > MOST_MOVED * after || after > MOST_MOVED * before)
-        print_why(&told, "the cores were moved: an exchange took %.0f ns before, %.0f ns after", before, after);
-    printf("], \"valid\": %s", told ? "false" : "true");
+        give(&reasons, "the cores were moved: an exchange took %.0f ns before, %.0f ns after", before, after);
+    return reasons;
 }
 
 static void print_count(const char *name, int64_t count) {
@@ -92,7 +98,7 @@ static void print_settings(const struct options *options) {
            options->keeps_newest ? "true" : "false", options->link, options->delay_ns);
 }
 
-static void print_result(const struct result *result) {
+static void print_result(const struct result *result, const struct reasons *reasons) {
     const struct testbed *bed = result->bed;
     int64_t judged = bed->receiver.received + bed->receiver.misaddressed;
     print_settings(bed->options);
@@ -113,6 +119,5 @@ static void print_result(const struct result *result) {
     print_count("versions_most", bed->fib.versions_most);
     print_count("versions_bytes", bed->fib.versions_most * bed->fib.version_bytes);
     print_cores(result);
-    print_verdict(result);
-    printf("}\n");
+    printf(", \"why\": [%s], \"valid\": %s}\n", reasons->text, reasons->length ? "false" : "true");
 }

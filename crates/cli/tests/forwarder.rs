@@ -11,7 +11,7 @@ fn experiment(packets: u32) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let source = root.join("targets/forwarder/forwarder.c");
     let program = c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "forwarder");
-    let text = std::fs::read_to_string(root.join("experiments/age-vs-load.toml")).unwrap();
+    let text = std::fs::read_to_string(root.join("experiments/forwarder.toml")).unwrap();
     let count = format!("\"--scheduling\", \"shared\", \"--packets\", \"{packets}\", \"--users\", \"20\"]");
     let replaced = [
         ("../build/forwarder", program.display().to_string()),

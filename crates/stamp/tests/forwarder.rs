@@ -332,6 +332,7 @@ fn c_bad_input_ends_with_a_sentence() {
         (&["--fib", "rwl"][..], "expected --fib none, rwl-spin, rwl-park, seqlock, rcu or rcu-sync, found rwl"),
         (&["--layout", "L0"], "expected --layout contended, alone, spread or single, found L0"),
         (&["--datapath", "wires"], "expected --datapath rings or net_ring, found wires"),
+        (&["--invalid", "no"], "expected --invalid tell or fail, found no"),
         (&["--scheduling", "mine"], "expected --scheduling own or shared, found mine"),
         (&["--rate", "-1"], "expected --rate in packets a second from 0 to 1e+08, found -1"),
         (&["--rate", "1e8", "--seconds", "60"], "expected --rate times --seconds of 1 to 67108864 packets"),
@@ -367,6 +368,13 @@ fn c_what_is_not_there_is_named() {
         let reserve = words.contains("kernel.sched_rt_runtime_us"); // a machine without one is refused before
         assert!(code == Some(1) && (words.contains(&expected) || reserve), "{words}");
     }
+}
+
+#[test]
+fn c_a_trial_whose_figures_may_not_be_used_fails_where_that_is_asked_for() {
+    let words = ["--scheduling", "shared", "--packets", "100", "--invalid", "fail"];
+    let (code, words) = said(Command::new(bare()).args(words));
+    assert!(code == Some(1) && words.contains("may not be used: \"shared scheduling\""), "{words}");
 }
 
 /// A core that this process may use.
