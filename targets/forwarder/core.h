@@ -168,7 +168,7 @@ static void *run_core(void *argument) {
     pthread_barrier_wait(core->all_ready);
     if (core->roles >> SENDER & 1) {
         core->bed->sender.begin_ns = now_ns();
-        core->bed->bucket.last_tick = tickscope_now(TICKSCOPE_PLAIN);
+        fill_bucket(&core->bed->bucket, core->bed->options, core->bed->hertz, tickscope_now(TICKSCOPE_PLAIN));
     }
     poll_roles(core, &points);
     exchange_once(core, 1);

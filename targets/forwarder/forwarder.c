@@ -74,7 +74,6 @@ static void begin_testbed(struct testbed *bed, const struct options *options) {
     bed->control = new_ring((uint64_t)options->ring);
     bed->data = new_ring((uint64_t)options->ring);
     if (options->keeps_newest) bed->newest = new_newest();
-    bed->bucket = (struct bucket){.rate_pps = (int64_t)options->rate_pps, .hertz = bed->hertz};
     bed->last_move = (_Atomic int64_t *)lines((size_t)options->users * sizeof *bed->last_move);
     for (int user = 0; user < options->users; user++) bed->last_move[user] = FIRST_ADDRESS;
 }

@@ -3,6 +3,7 @@
 #define TARGET "forwarder"
 #define TARGET_USAGE "[--rate PPS] [--fib NAME] [--cdr RATIO] [--users N] [--seconds S] [--datapath NAME] [options]"
 #define TARGET_WORDS 1
+#include "../harness/load.h"
 #include "../harness/target.h"
 
 #define MOST_PACKETS (1 << 26) /* of a trace, which is in memory before the run: 256 MiB */

@@ -20,7 +20,7 @@ struct testbed {
     _Atomic int done[ROLES];
     _Atomic int is_cut; /* the sender ends before its trace */
     _Alignas(CACHE_LINE) _Atomic uint32_t turn; /* whose it is in an exchange of the first two threads */
-    _Alignas(CACHE_LINE) struct bucket bucket;
+    _Alignas(CACHE_LINE) struct load_bucket bucket;
     /* Each written by one role, on lines of its own. */
     struct {
         _Alignas(CACHE_LINE) int64_t sent_data, sent_moves, batches, row, begin_ns, end_ns;
@@ -89,22 +89,23 @@ static void tell_sent(struct testbed *bed, struct points *points, const struct p
 
 static size_t send_step(struct testbed *bed, struct points *points, int64_t now) {
     struct packet batch[BURST];
-    int64_t left = bed->trace.count - bed->sender.row, offered = bucket_offer(&bed->bucket, now);
+    int64_t left = bed->trace.count - bed->sender.row, offered = BURST;
     if (left == 0 || atomic_load_explicit(&bed->is_cut, memory_order_relaxed)) {
         bed->sender.end_ns = now_ns();
         return took(bed, SENDER, 1, 0);
     }
+    if (bed->options->rate_pps > 0) offered = load_offer(&bed->bucket, now);
     if (offered > left) offered = left;
-    if (offered == 0) return 0;
+    if (offered <= 0) return 0;
     int64_t tick = tickscope_now(TICKSCOPE_BEFORE);
     for (int64_t at = 0; at < offered; at++) {
         uint32_t row = bed->trace.rows[bed->sender.row + at];
         batch[at] = (struct packet){.id = id_of(&bed->trace, bed->sender.row + at), .sent_tick = tick,
-                                    .address_id = NO_ADDRESS, .user = (int32_t)(row & ~MOVE_BIT),
-                                    .is_move = (row & MOVE_BIT) != 0};
+                                    .address_id = NO_ADDRESS, .user = (int32_t)(row & ~LOAD_CONTROL),
+                                    .is_move = (row & LOAD_CONTROL) != 0};
     }
     size_t admitted = bed->links.there.put(&bed->links.there, batch, (size_t)offered);
-    bucket_admit(&bed->bucket, (int64_t)admitted);
+    if (bed->options->rate_pps > 0) load_pay(&bed->bucket, (uint32_t)admitted);
     tell_sent(bed, points, batch, admitted);
     bed->sender.row += (int64_t)admitted;
     bed->sender.batches += admitted > 0;

@@ -250,30 +250,28 @@ fn c_without_a_table_nothing_is_misaddressed() {
 }
 
 /// The trace by another program: splitmix64, coin flips, ranks by their sums of 1/rank, users a golden section apart.
-fn trace(packets: i64, users: i64, cdr: f64, seed: u64) -> [Vec<i64>; 2] {
-    let mut state = seed;
-    let mut uniform = || {
+fn trace(packets: i64, users: i64, cdr: f64, mut state: u64) -> [Vec<i64>; 2] {
+    let mut below = |limit: u64| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        ((u128::from(z ^ (z >> 31)) * u128::from(limit)) >> 64) as u64
     };
-    let sums: Vec<f64> = (1..=users)
-        .scan(0.0, |sum, rank| {
-            *sum += 1.0 / rank as f64;
-            Some(*sum)
-        })
-        .collect();
-    let divides = |part: i64, stride: i64| stride % part == 0 && users % part == 0;
-    let is_coprime = |stride: &i64| (2..=users).all(|part| !divides(part, *stride));
-    let stride = (users * 618 / 1000..).find(is_coprime).unwrap();
+    let parts: Vec<u64> = (1..=users as u64).map(|rank| (1 << 52) / rank).collect();
+    let all: u64 = parts.iter().sum();
+    let shares_a_factor = |stride: i64| (2..=users).any(|part| stride % part == 0 && users % part == 0);
+    let stride = (1.max(users * 618 / 1000)..).find(|stride| !shares_a_factor(*stride)).unwrap();
+    let control = (cdr * 1e6).round() as u64;
     let mut ids = [vec![], vec![]];
     for row in 0..packets {
-        let is_move = uniform() < cdr / (1.0 + cdr);
-        let at = uniform() * sums[users as usize - 1];
-        let rank = sums.iter().position(|sum| *sum > at).unwrap() as i64;
-        let user = (0..users).find(|user| user * stride % users == rank).unwrap();
+        let is_move = below(control + 1_000_000) < control;
+        let (mut rank, mut rest) = (0, below(all));
+        while rest >= parts[rank] {
+            rest -= parts[rank];
+            rank += 1;
+        }
+        let user = (0..users).find(|user| user * stride % users == rank as i64).unwrap();
         ids[usize::from(is_move)].push(row * users + user);
     }
     ids
