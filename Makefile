@@ -30,7 +30,8 @@ forwarder: machine ## the forwarder of the age study with DPDK and liburcu, whic
 	@scripts/setup.sh forwarder
 	$(MAKE) --no-print-directory --always-make build/forwarder
 
-java: build/tickscope.jar ## the library for Java, build/tickscope.jar
+java: build/tickscope.jar ## the library for Java: build/tickscope.jar; for Maven and Gradle: build/maven
+	@java/repository.sh
 
 build/tickscope.jar: java/build.sh java/native/counter.c crates/stamp/include/tickscope.h $(wildcard java/src/tickscope/*)
 	@java/build.sh

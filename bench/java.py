@@ -18,7 +18,7 @@ FOREIGN = 22  # the first Java that has foreign functions
 
 
 def measure_java(options):
-    subprocess.run(["make", "-s", "java"], cwd=ROOT, check=True)
+    subprocess.run(["make", "-s", "build/tickscope.jar"], cwd=ROOT, check=True)
     rows, raw = [], {"stamps a block": STAMPS}
     for home in homes():
         version, blocks = blocks_in(home, options.of(ROUNDS))

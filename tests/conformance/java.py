@@ -23,7 +23,7 @@ def classes():
     (TREE / "build").mkdir(exist_ok=True)
     with (TREE / "build/java.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(["make", "-s", "java"], cwd=TREE, check=True)
+        subprocess.run(["make", "-s", "build/tickscope.jar"], cwd=TREE, check=True)
     folder = tempfile.TemporaryDirectory(prefix="tickscope-java-")
     sources = sorted(PROGRAMS.rglob("*.java"))
     subprocess.run(["javac", "-nowarn", "-d", folder.name, "-cp", JAR, *sources], check=True)

@@ -93,7 +93,7 @@ def run(command, limit_s=HANG_S):
 
 def compiles(test, file):
     if file.suffix == ".java":
-        return run(["make", "-s", "java"], BUILD_S)
+        return run(["make", "-s", "build/tickscope.jar"], BUILD_S)
     words = shlex.split(test)
     if "cargo" not in words:
         return 0, ""

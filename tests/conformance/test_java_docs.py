@@ -1,0 +1,52 @@
+"""docs/java.md does what it says: its files are written and compiled, and its run gives its table."""
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+import zipfile
+
+from java import JAR, TREE, classes
+from test_java import free_port
+from test_minimal_writer import command  # noqa: F401
+
+PAGE = (TREE / "docs/java.md").read_text()
+VERSION = tomllib.loads((TREE / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+
+
+def test_the_service_of_the_page_gives_its_table(command, tmp_path):  # noqa: F811
+    classes()  # builds the jar
+    shutil.copy(JAR, tmp_path)
+    for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", PAGE, re.M | re.S):
+        assert f"`{name}`" in PAGE  # renderers hide what stands behind the fence
+        (tmp_path / name).write_text(text.replace("9000", str(free_port())) if name == "java.toml" else text)
+    (steps,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)
+    steps = steps.replace("~/tickscope/build", str(JAR.parent)).replace(
+        "~/tickscope/target/release", str(command.parent)
+    )
+    steps = steps.replace("--out run", "--out run --seconds 2")
+    ended = subprocess.run(["bash", "-e", "-c", steps], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    shown = subprocess.run([command, "show", "--json", tmp_path / "run"], check=True, capture_output=True, text=True)
+    table = json.loads(shown.stdout)
+    stages = {stage["stage"]: stage for stage in table["stages"]}
+    assert len(stages) == 4 and stages["end-to-end"]["count"] > 0
+    assert table["path_sums"]["mismatches"] == 0
+    for stage in stages.values():
+        assert (stage["count"], stage["missing"], stage["impossible"]) == (stages["end-to-end"]["count"], 0, 0)
+    said = [event["text"] for event in table["events"] if '"requests"' in event["text"]]
+    assert [json.loads(text[text.index("{") :])["requests"] for text in said] == [stages["end-to-end"]["count"]]
+
+
+def test_the_repository_for_maven_and_gradle_has_the_jar_with_its_sources_and_documentation():
+    classes()
+    subprocess.run(["make", "-s", "java"], cwd=TREE, check=True)
+    name = f"tickscope-{VERSION}"
+    folder = TREE / "build/maven/dev/tickscope/tickscope" / VERSION
+    files = [f"{name}{end}" for end in (".pom", ".jar", "-sources.jar", "-javadoc.jar")]
+    assert {path.name for path in folder.iterdir()} == {f"{file}{end}" for file in files for end in ("", ".sha1")}
+    assert (folder / f"{name}.jar").read_bytes() == JAR.read_bytes()
+    for end, file in {"-sources.jar": "tickscope/Point.java", "-javadoc.jar": "tickscope/Point.html"}.items():
+        assert file in zipfile.ZipFile(folder / f"{name}{end}").namelist()
+    assert f"<version>{VERSION}</version>" in PAGE and f"dev.tickscope:tickscope:{VERSION}'" in PAGE
