@@ -11,6 +11,7 @@ use tickscope_analysis::{
     analyse_with_figures, clock_map_of, compare, durations, ready,
 };
 use tickscope_bracket::Rho;
+use tickscope_show::stage_table::{self, Shown, View};
 use tickscope_stats::Quantile;
 use tickscope_store::{LayoutText, RunState, Table};
 use tickscope_tick::{DurationForm, Place, Source};
@@ -83,17 +84,22 @@ impl Run {
     fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Option<String>), Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
-            let ready = self.ready()?;
-            let (run, preparation) = (&ready.run, ready.preparation.clone());
-            let mut analysis = Analysis { preparation, ..analyse(run, &query, false)? };
-            let mut faults = self.opened.faults()?;
-            analysis.refused.retain(|fault| faults.iter().all(|known| known.place() != fault.place()));
-            faults.append(&mut analysis.refused);
-            analysis.refused = faults;
-            let events = run.events()?.found;
+            let run = &self.ready()?.run;
+            let (analysis, events) = (self.analysis(&query)?, run.events()?.found);
             let table = serde_json::to_string(&RunJson::of(run, &analysis, &events));
             let finding = analysis.standing(&events).err().map(|why| why.to_string());
             Ok((table.map_err(|error| Refusal::new(error.to_string()))?, finding))
+        })
+    }
+
+    /// What `tickscope show` prints to a file.
+    fn table(&self, py: Python<'_>) -> Result<String, Refusal> {
+        py.detach(|| {
+            let run = &self.ready()?.run;
+            let (events, channels) = (run.events()?.found, run.channels()?.found);
+            let analysis = self.analysis(&Query::default())?;
+            let shown = Shown { run, analysis: &analysis, events: &events, channels: &channels };
+            Ok(stage_table::text(&shown, &View::default()))
         })
     }
 
@@ -212,6 +218,16 @@ impl Run {
 
 impl Run {
     /// The run with its traces, which are joined if nobody joined them.
+    /// The figures of a run, with all that is wrong with its files.
+    fn analysis(&self, query: &Query) -> Result<Analysis, Refusal> {
+        let ready = self.ready()?;
+        let mut analysis = analyse(&ready.run, query, false)?;
+        let mut faults = self.opened.faults()?;
+        analysis.refused.retain(|fault| faults.iter().all(|known| known.place() != fault.place()));
+        faults.append(&mut analysis.refused);
+        Ok(Analysis { preparation: ready.preparation.clone(), refused: faults, ..analysis })
+    }
+
     fn ready(&self) -> Result<Arc<ReadyRun>, Refusal> {
         let mut made = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*made {

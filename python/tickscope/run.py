@@ -5,6 +5,7 @@ Rust reads the run's manifest, evidence and traces and computes; DuckDB reads th
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import tempfile
@@ -109,6 +110,14 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<tickscope.Run {self.root}>"
+
+    def _repr_html_(self) -> str:
+        """What `tickscope show` prints, for a notebook; where there is no table, why."""
+        try:
+            table = self._inner.table()
+        except _tickscope.TickscopeError as why:
+            table = f"{self!r}: {why}"
+        return f"<pre>{html.escape(table)}</pre>"
 
     def figures(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> dict[str, Any]:
         """All that `tickscope show --json` prints: version, stages, clock_maps, assumptions, findings, events."""

@@ -1,6 +1,7 @@
 """What the Python package says of a run is what the command says, and what an independent computation finds."""
 
 import array
+import html
 import json
 import pathlib
 import shutil
@@ -50,6 +51,18 @@ def test_every_figure_of_stages_is_the_commands_to_the_tick(swinging_run, comman
         assert row["common_above_ticks"] == stage["common"]["above_ticks"]
         assert row["relative_run_ticks"] == stage["relative"]["run_ticks"]
         assert row["relative_1ms_ticks"] == stage["relative"]["one_ms_apart_ticks"]
+
+
+def test_a_notebook_shows_a_run_as_the_command_prints_it(swinging_run, command, tmp_path):
+    printed = subprocess.run([command, "show", swinging_run], check=True, capture_output=True, text=True).stdout
+    assert tickscope.open(swinging_run)._repr_html_() == f"<pre>{html.escape(printed)}</pre>"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        empty = shutil.copytree(swinging_run, tmp_path / "<empty>")
+        shutil.rmtree(empty / "traces")
+        shutil.rmtree(empty / "stamps")
+        told = tickscope.open(empty)._repr_html_()
+    assert told.startswith("<pre>&lt;tickscope.Run ") and "&lt;empty&gt;" in told and "<empty>" not in told
 
 
 def test_durations_under_any_rho_have_the_quantiles_of_its_stages(swinging_copy, rho):
