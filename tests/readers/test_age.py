@@ -84,3 +84,31 @@ def test_points_that_are_not_there_or_the_other_way_round_are_told(tickscope, sw
     assert "expected a duration from 1ns to 86400s" in no_unit.stderr
     reverse = age(tickscope, swinging_run, BACK, FROM, code=3)
     assert "received at client.send before they were generated" in reverse.stdout + reverse.stderr
+
+
+def test_a_page_has_a_chapter_on_the_age_where_two_points_are_named(tickscope, swinging_run, browser, tmp_path):
+    def page_of(*words, code=0):
+        out = tmp_path / "page.html"
+        done = subprocess.run([tickscope, "report", swinging_run, "--out", out, *words], capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        return out
+
+    assert 'id="age"' not in page_of().read_text()
+    told = age(tickscope, swinging_run, FROM, TO, "--limit=1ms").stdout.splitlines()[0]
+    out = page_of("--age", FROM, TO, "--limit", "1ms")
+    for width, scheme in [(1400, "light"), (400, "dark")]:
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.goto(out.as_uri())
+        chapter = page.locator("#age")
+        assert chapter.locator("p").first.inner_text().replace("\xa0", " ") == told.replace("\xa0", " ")
+        assert chapter.locator("th", has_text="above 1 ms").count() == 1
+        drawn = chapter.locator("svg[role=img]")
+        assert drawn.count() == 2
+        assert "Age at server.received of what client.send" in drawn.first.get_attribute("aria-label")
+        assert chapter.locator("svg polyline").count() == chapter.locator("svg polygon").count() == 2
+        right = "one => one.getBoundingClientRect().right"
+        rightmost = f"chapter => Math.max(...[...chapter.querySelectorAll('*')].map({right}))"
+        assert chapter.evaluate(rightmost) <= width
+        assert page.locator("nav a[href='#age']").is_visible()
+        page.close()
+    assert "received at client.send before they were generated" in page_of("--age", BACK, FROM, code=3).read_text()

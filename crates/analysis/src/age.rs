@@ -17,7 +17,7 @@ use serde::Serialize;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
     AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, Traces, aged,
-    aged_without_delay, by_arrival, excess, suggestion,
+    aged_without_delay, by_arrival, corners, excess, suggestion,
 };
 
 use crate::error::Error;
@@ -30,6 +30,9 @@ pub const FEW_UPDATES: u64 = 30;
 pub const MOST_AGED_KEYS: usize = 1000;
 /// Updates received before they were generated, and keys of few updates, that are named.
 const MOST_NAMED: usize = 5;
+/// Stretches of a window that a page draws, and corners to either side of the highest.
+const STRETCHES: usize = 170;
+const NEAR_CORNERS: usize = 20;
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,6 +106,20 @@ pub struct Age {
     pub keys_left_out: usize,
     /// Updates that were received before they were generated, some of them by name.
     pub findings: Vec<String>,
+    /// How it went for the key of the largest excess, of those with few updates only where no other has any.
+    #[serde(skip)]
+    pub drawn: Option<DrawnAge>,
+}
+
+/// How the age of a key went: corners of a line each, tick and age; as estimated, at least, at most.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DrawnAge {
+    /// Which key.
+    pub key: Option<i64>,
+    /// Over the whole window; of many corners the highest and the lowest of each stretch.
+    pub whole: [Vec<[i64; 2]>; 3],
+    /// All corners around the highest; `None`: the whole has them.
+    pub near: Option<[Vec<[i64; 2]>; 3]>,
 }
 
 /// How many updates met with what.
@@ -416,7 +433,9 @@ impl Gathered {
             keys: Vec::new(),
             keys_left_out: 0,
             findings: self.findings(asked),
+            drawn: None,
         };
+        let mut most = None;
         for (&key, of) in &self.keys {
             let why = match of.received.is_empty() {
                 true => Some(NoAge::NeverReceived),
@@ -426,6 +445,10 @@ impl Gathered {
                 None => Some(Found::of(&of.received, window, limit, [source, error]).ok_or_else(wide)?),
                 Some(_) => None,
             };
+            let excess = found.as_ref().and_then(|found| Some((!found.has_few(), found.excess?.estimate)));
+            if excess > most {
+                (most, age.drawn) = (excess, DrawnAge::of(key, &of.received, window, error));
+            }
             let row = of.row(key, found.as_ref(), why, length);
             all.extend(found);
             age.updates.effective += row.effective;
@@ -536,6 +559,10 @@ impl Found {
         });
         Some(Self { aged, without_delay, excess })
     }
+
+    fn has_few(&self) -> bool {
+        self.aged.effective + self.aged.obsolete < FEW_UPDATES
+    }
 }
 
 impl AgeShare {
@@ -571,6 +598,38 @@ fn over_keys(keys: &[Found], open: bool, length: i128) -> Option<Ages> {
     })
 }
 
+impl DrawnAge {
+    /// `None`: there is no age.
+    fn of(key: Option<i64>, updates: &[Arrival], window: [i64; 2], error: AxisError) -> Option<Self> {
+        let all = corners(updates, window, error)?;
+        let highest = all[0].iter().max_by_key(|corner| corner[1])?[0];
+        let place = all[0].iter().position(|corner| corner[0] == highest)?;
+        let last = all[0].len() - 1;
+        let ends = [place.saturating_sub(NEAR_CORNERS), (place + NEAR_CORNERS).min(last)].map(|at| all[0][at][0]);
+        let is_part = last > 2 * NEAR_CORNERS && ends[0] < ends[1];
+        let near = if is_part { corners(updates, ends, error) } else { None };
+        Some(Self { key, whole: all.map(|line| thinned(&line)), near })
+    }
+}
+
+/// The highest and the lowest corner of each of so many stretches, in their order; all where these are few.
+fn thinned(line: &[[i64; 2]]) -> Vec<[i64; 2]> {
+    if line.len() <= 4 * STRETCHES {
+        return line.to_vec();
+    }
+    let ends = |stretch: &[[i64; 2]]| {
+        let of = |sign: i64| stretch.iter().enumerate().max_by_key(|(_, corner)| sign.saturating_mul(corner[1]));
+        let places: Vec<usize> = [1, -1].into_iter().filter_map(|sign| Some(of(sign)?.0)).collect();
+        let mut ends: Vec<(usize, [i64; 2])> = places.into_iter().map(|at| (at, stretch[at])).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    };
+    let stretches = line.chunks(line.len().div_ceil(STRETCHES));
+    let inner = stretches.flat_map(|stretch| ends(stretch).into_iter().map(|(_, corner)| corner));
+    line.first().copied().into_iter().chain(inner).chain(line.last().copied()).collect()
+}
+
 /// The mean excess, by the updates of each key in the window; `None`: there are none, or one of them has no excess.
 fn over_updates(keys: &[Found]) -> Option<AgeSpan> {
     let weighted = |of: &dyn Fn(&AgeBounds) -> i64| {
@@ -602,4 +661,31 @@ fn few(keys: &[KeyAge]) -> (usize, Vec<Option<i64>>) {
 fn limit_ticks(ns: u64, hertz: u64) -> [i64; 2] {
     let (exact, second) = (u128::from(ns) * u128::from(hertz), 1_000_000_000);
     [exact / second, exact.div_ceil(second)].map(|ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thinned_line_keeps_its_ends_and_the_highest_and_lowest_corners() {
+        let corner = |at: i64| {
+            [
+                at,
+                if at == 4321 {
+                    900
+                } else if at == 8765 {
+                    -7
+                } else {
+                    at % 100
+                },
+            ]
+        };
+        let line: Vec<[i64; 2]> = (0..10_000).map(corner).collect();
+        let thin = thinned(&line);
+        assert!(thin.len() <= 2 * STRETCHES + 4, "{}", thin.len());
+        assert!([0, 4321, 8765, 9_999].iter().all(|&at| thin.contains(&corner(at))));
+        assert!(thin.windows(2).all(|pair| pair[0][0] <= pair[1][0]), "in order of time");
+        assert_eq!(thinned(&line[..100]), line[..100]);
+    }
 }

@@ -63,7 +63,7 @@ mod values;
 
 pub use acknowledgements::Acknowledged;
 pub use age::{
-    Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
+    Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, DrawnAge, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
 };
 pub use analysis::{Analysis, analyse, analyse_counts, analyse_scan, analyse_with, analyse_with_figures, unknown_loss};
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};

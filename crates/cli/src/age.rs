@@ -6,9 +6,9 @@ use tickscope_show::AgeTable;
 use tickscope_tick::Place;
 
 use crate::failure::Failure;
-use crate::options::ShowOptions;
+use crate::options::{KeyName, ShowOptions};
 use crate::output::{note, print, print_json};
-use crate::show::{Opened, expect_sources, opened, query};
+use crate::show::{self, Opened, expect_sources, opened};
 
 /// Version of the JSON: within it keys are added, never removed or renamed.
 const VERSION: u32 = 1;
@@ -23,14 +23,18 @@ struct Report<'a> {
     findings: Vec<String>,
 }
 
-/// Prints the ages between two points of a run. An update that was received before it was generated is a finding.
-pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
+/// What options ask of two points.
+pub fn query(points: &[Place], limit_ns: Option<u64>, key: Option<KeyName>) -> Result<AgeQuery, Failure> {
     let [from, to] = points else {
         return Err(Failure::input("--age: expected two points, found others. Write --age NODE.POINT NODE.POINT"));
     };
-    let query = query(&options.query)?;
-    let limit_ns = options.limit;
-    let asked = AgeQuery { from: from.clone(), to: to.clone(), key: options.key.map(Into::into), limit_ns };
+    Ok(AgeQuery { from: from.clone(), to: to.clone(), key: key.map(Into::into), limit_ns })
+}
+
+/// Prints the ages between two points of a run. An update that was received before it was generated is a finding.
+pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
+    let asked = query(points, options.limit, options.key)?;
+    let query = show::query(&options.query)?;
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note);
     let (run, scan) = (&ready.run, Scan::of(&ready.run, &query)?);

@@ -473,6 +473,16 @@ pub struct ReportOptions {
     /// Check the [[limit]]s of this TOML file, also a whole run file, instead of the run's own
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
+    /// With a chapter on how fresh what B receives is of what A generates; A and B are points, NODE.POINT
+    #[arg(long, num_args = 2, value_names = ["A", "B"], value_hint = ValueHint::Other)]
+    pub age: Option<Vec<Place>>,
+    /// With --age, how much of the time the age is above this, such as 5ms, 200us or 1s
+    #[arg(long, value_name = "AGE", requires = "age", value_hint = ValueHint::Other)]
+    #[arg(value_parser = |text: &str| DurationForm::LIMIT.read(text))]
+    pub limit: Option<u64>,
+    /// With --age, what tells updates of one thing from those of another, as `show` has it
+    #[arg(long, requires = "age")]
+    pub key: Option<KeyName>,
     /// Print what the page says and draws as JSON, and write no page
     #[arg(long, conflicts_with = "out")]
     pub json: bool,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Analysis, Query, analyse_with_figures, counted_points};
+use tickscope_analysis::{AgeQuery, Analysis, Query, age, analyse_with, counted_points};
 use tickscope_experiment::LimitFile;
 use tickscope_show::{Report, counts_document};
 use tickscope_store::{Run, write_whole};
@@ -34,12 +34,14 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
         write_whole(&place, html.as_bytes())?;
         line(format_args!("report: {}", place.display()))
     };
-    if !options.json && limits.is_none() && only_counted(&run, &options.query)? {
+    if !options.json && limits.is_none() && options.age.is_none() && only_counted(&run, &options.query)? {
         return counts_page(&run, |html| put(html));
     }
     let opened = Opened::of(run, layout(&options.query)?)?;
     let query = opened.under(query, limits.as_ref())?;
-    made(&opened, &query, |report| match options.json {
+    let asked =
+        options.age.as_deref().map(|points| crate::age::query(points, options.limit, options.key)).transpose()?;
+    made(&opened, &query, asked.as_ref(), |report| match options.json {
         true => print_json(&report.json()),
         false => put(&report.html().map_err(Failure::work)?),
     })?
@@ -59,7 +61,7 @@ fn counts_page(run: &Run, put: impl FnOnce(&str) -> Result<(), Failure>) -> Resu
 
 /// Writes the page of a run that was just shown into its directory.
 pub fn beside(opened: &Opened) -> Result<(), Failure> {
-    made(opened, &Query::default(), |report| write(report, &opened.ready.run.paths().report())).map(|_| ())
+    made(opened, &Query::default(), None, |report| write(report, &opened.ready.run.paths().report())).map(|_| ())
 }
 
 fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
@@ -70,11 +72,13 @@ fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
 fn made(
     opened: &Opened,
     query: &Query,
+    asked: Option<&AgeQuery>,
     use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
 ) -> Result<Result<(), Failure>, Failure> {
     let Opened { ready, faults } = opened;
     let run = &ready.run;
-    let (mut analysis, figures) = analyse_with_figures(run, query, false)?;
+    let (mut analysis, figures, age) =
+        analyse_with(run, query, false, |scan| asked.map(|asked| age(scan, asked)).transpose())?;
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
     let counted = counted_points(run)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused)).also(counted.refused);
@@ -87,8 +91,11 @@ fn made(
         events: &events.found,
         channels: &channels.found,
         counted: &counted.points,
+        age: age.as_ref(),
     };
     use_it(&report)?;
     let standing = analysis.standing(&events.found).and_then(|()| analysis.expect_limits(&events.found));
+    let standing =
+        age.and_then(|age| age.findings.into_iter().next()).map_or(standing, |why| Err(Failure::finding(why)));
     Ok(faults.verdict(standing))
 }

@@ -84,6 +84,7 @@ pub fn page(run: &Run) -> Result<(Analysis, String), Box<dyn Error>> {
         events: &events.found,
         channels: &channels.found,
         counted: &[],
+        age: None,
     };
     let html = report.html()?;
     Ok((analysis, html))

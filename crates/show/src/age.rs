@@ -6,9 +6,12 @@
 use tickscope_analysis::{Age, AgeKey, AgeShare, AgeSpan, FEW_UPDATES, KeyAge, NoAge};
 use tickscope_tick::Unit as Ticks;
 
-use crate::document::{self, Block};
+use crate::document::{self, Block, Words};
+use crate::drawn_figure::DrawnFigure;
+use crate::plot::{Axis, Figure, Ink, short};
 use crate::quantity::{Unit, count, counted};
 use crate::stage_table::Scale;
+use crate::x_lap::short_number;
 
 /// Keys that have a row.
 const MOST_ROWS: usize = 12;
@@ -22,7 +25,7 @@ const PARTS: f64 = 100.0;
 pub struct AgeTable<'a> {
     /// What was found.
     pub age: &'a Age,
-    /// Ticks a second.
+    /// Ticks of the reference a second.
     pub hertz: u64,
     /// `None`: the unit that fits.
     pub scale: Option<Scale>,
@@ -35,6 +38,89 @@ impl AgeTable<'_> {
         blocks.extend([Block::paragraph(self.sentence()), Block::paragraph(""), self.table(), Block::paragraph("")]);
         blocks.extend(self.remarks().into_iter().map(Block::paragraph));
         document::text(&blocks)
+    }
+
+    /// As a chapter of a page.
+    pub(crate) fn blocks(&self) -> Vec<Block> {
+        let alarms = self.age.findings.iter().map(|finding| Block::Alarm(finding.clone()));
+        let figures = self.figure().map(DrawnFigure::blocks).unwrap_or_default();
+        let remarks = Block::List(self.remarks().into_iter().map(Words::from).collect());
+        alarms
+            .chain([Block::paragraph(self.sentence()), self.table()])
+            .chain(figures)
+            .chain([Block::Heading("What this rests on".into()), remarks])
+            .collect()
+    }
+
+    /// How the age went, and that of each key; `None`: there is none.
+    pub fn figure(&self) -> Option<DrawnFigure> {
+        let drawn = self.age.drawn.as_ref()?;
+        let whole = self.sawtooth(&drawn.whole, "age over the window");
+        let near = drawn.near.as_ref().map(|near| self.sawtooth(near, "age around its highest"));
+        let of = match self.age.key {
+            AgeKey::None => String::new(),
+            _ if self.age.keys_with_few < self.age.counted_keys => {
+                let key = self.key_name(drawn.key);
+                format!(" of key {key}, that of the largest excess with {FEW_UPDATES} updates or more,")
+            }
+            _ => format!(" of key {}, that of the largest excess,", self.key_name(drawn.key)),
+        };
+        let mut caption = format!(
+            "Age{of} over the window{}. What the clocks leave open is the band behind the line, where it is wider.",
+            near.as_ref().map_or(
+                "",
+                |_| ", of many updates the highest and the lowest of each stretch; and around its \
+                                         highest all of it"
+            )
+        );
+        let mut drawings: Vec<Figure> = [whole].into_iter().chain(near).collect();
+        if let Some(keys) = self.by_key() {
+            caption += " Last: the average age of each key, the oldest first, with its band.";
+            drawings.push(keys);
+        }
+        let Age { from, to, .. } = self.age;
+        Some(DrawnFigure::of("age", format!("Age at {to} of what {from} generates"), caption, drawings))
+    }
+
+    fn ns(&self, ticks: i64) -> f64 {
+        ticks as f64 * 1e9 / self.hertz.max(1) as f64
+    }
+
+    fn sawtooth(&self, [line, below, above]: &[Vec<[i64; 2]>; 3], name: &str) -> Figure {
+        let begin = line.first().map_or(0, |corner| corner[0]);
+        let of = |line: &[[i64; 2]]| {
+            let corner = |&[tick, age]: &[i64; 2]| [self.ns(tick - begin), self.ns(age)];
+            line.iter().map(corner).collect::<Vec<[f64; 2]>>()
+        };
+        let (line, below, above) = (of(line), of(below), of(above));
+        let x = Axis::around(line.iter().map(|[x, _]| *x), short).named("since it begins");
+        let y = Axis::from_0(above.iter().map(|[_, y]| *y), short).named(name);
+        let mut figure = Figure::plane(x, y);
+        figure.between(&below, &above);
+        figure.curve(&line, Ink::of(0));
+        figure
+    }
+
+    /// Average ages of keys, sorted; `None`: fewer than two have one.
+    fn by_key(&self) -> Option<Figure> {
+        let mut averages: Vec<AgeSpan> = self.age.keys.iter().filter_map(|key| Some(key.ages?.average)).collect();
+        averages.sort_by_key(|average| std::cmp::Reverse(average.estimate_ticks));
+        let rank = |place: usize| (place + 1) as f64;
+        let of = |end: &dyn Fn(&AgeSpan) -> i64| {
+            let point = |(place, average): (usize, &AgeSpan)| [rank(place), self.ns(end(average))];
+            averages.iter().enumerate().map(point).collect::<Vec<[f64; 2]>>()
+        };
+        let line = of(&|average| average.estimate_ticks);
+        let [below, above] = [
+            of(&|average| average.lo_ticks.unwrap_or(average.estimate_ticks)),
+            of(&|average| average.hi_ticks.unwrap_or(average.estimate_ticks)),
+        ];
+        let x = Axis::around(line.iter().map(|[x, _]| *x), short_number).named("keys, the oldest first");
+        let y = Axis::from_0(above.iter().map(|[_, y]| *y), short).named("average age");
+        let mut figure = Figure::plane(x, y);
+        figure.between(&below, &above);
+        figure.curve(&line, Ink::of(0));
+        (line.len() > 1).then_some(figure)
     }
 
     fn unit(&self) -> Unit {

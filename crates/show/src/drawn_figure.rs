@@ -3,6 +3,7 @@
 //! Guarantees: a file has its own colours, title and caption, and asks for nothing else. Deliberately absent: what is
 //! drawn ([`crate::plot`]).
 
+use crate::document::Block;
 use crate::pdf;
 use crate::plot::Figure;
 use crate::text::Text;
@@ -29,6 +30,12 @@ impl DrawnFigure {
         let drawing = |figure: Figure| Drawing { size: figure.size(), svg: figure.svg(&title) };
         let drawings = drawings.into_iter().map(drawing).collect();
         Self { name, title, caption, drawings }
+    }
+
+    /// In a page, drawings side by side where there is room.
+    pub(crate) fn blocks(self) -> Vec<Block> {
+        let drawings = self.drawings.into_iter().map(|drawing| Block::Figure(drawing.svg));
+        [Block::Heading(self.title), Block::Note(self.caption)].into_iter().chain(drawings).collect()
     }
 
     /// The same as PDF. An error would be a fault of ours.

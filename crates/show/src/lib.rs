@@ -49,7 +49,7 @@ mod x_lap;
 
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, CountedPoint, RunJson};
+use tickscope_analysis::{Age, Analysis, CountedPoint, RunJson};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 
@@ -72,6 +72,8 @@ pub struct ReportJson<'a> {
     table: RunJson<'a>,
     figures: &'a Figures,
     rival_curves: Vec<RivalCurve<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<&'a Age>,
 }
 
 /// How well one method knew one node's clock, over the run.
@@ -104,6 +106,8 @@ pub struct Report<'a> {
     pub channels: &'a [Channel],
     /// What points under the policy `count` counted.
     pub counted: &'a [CountedPoint],
+    /// How fresh what one point receives of another is; `None`: nobody asked.
+    pub age: Option<&'a Age>,
 }
 
 impl Report<'_> {
@@ -120,6 +124,7 @@ impl Report<'_> {
             table: RunJson::of(self.run, self.analysis, self.events),
             figures: self.figures,
             rival_curves: self.rival_curves(),
+            age: self.age,
         }
     }
 

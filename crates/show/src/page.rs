@@ -1,8 +1,10 @@
 //! The page itself: template, style, script and figures in one file, and no larger than promised.
 
 use serde::Serialize;
+use tickscope_analysis::Age;
 use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histogram, KeptTraces, StageBox};
 
+use crate::age::AgeTable;
 use crate::document::{Block, html};
 use crate::quantity::{Unit, count};
 use crate::tail::SlowTraces;
@@ -67,6 +69,15 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
     }
 }
 
+/// The chapter on the age of information.
+fn freshness(age: &Age, report: &Report<'_>) -> String {
+    let table = AgeTable { age, hertz: report.analysis.frequency.hertz, scale: None };
+    let blocks = html(&table.blocks());
+    format!(
+        "<section id=\"age\" aria-labelledby=\"age-head\">\n<h2 id=\"age-head\">How fresh</h2>\n{blocks}</section>\n\n"
+    )
+}
+
 /// How many of the worst traces fit into so many bytes.
 fn fitting(traces: &KeptTraces, room: usize) -> Result<usize, String> {
     let mut left = room;
@@ -127,6 +138,8 @@ fn fill(
         quantiles = html(&[stages::quantiles(report)]),
         x_lap = x_lap,
         clocks = html(&chapters::clocks(report)),
+        age_link = if report.age.is_some() { "<a href=\"#age\">Freshness</a> " } else { "" },
+        age = report.age.map_or_else(String::new, |age| freshness(age, report)),
         losses = html(&chapters::losses(report)),
         counts = html(&counts::blocks(report)),
         events = html(&chapters::events(report)),

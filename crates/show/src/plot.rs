@@ -395,6 +395,13 @@ impl Figure {
         );
     }
 
+    /// What lies between two lines, behind what is drawn afterwards.
+    pub fn between(&mut self, lower: &[[f64; 2]], upper: &[[f64; 2]]) {
+        let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), self.place_y(y));
+        let path: Vec<String> = lower.iter().chain(upper.iter().rev()).map(at).collect();
+        let _ = write!(self.inside, "<polygon points=\"{}\" style=\"fill:var(--soft)\"/>", path.join(" "));
+    }
+
     /// A line through points, a dot at each.
     pub fn line(&mut self, points: &[[f64; 2]], ink: Ink) {
         let at: Vec<[f64; 2]> = points.iter().map(|&[x, y]| [self.place_x(x), self.place_y(y)]).collect();

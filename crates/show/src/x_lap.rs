@@ -333,7 +333,7 @@ impl<'a> XLap<'a> {
     }
 }
 
-fn short_number(value: f64) -> String {
+pub(crate) fn short_number(value: f64) -> String {
     let digits = if value.abs() < 10.0 { 1 } else { 0 };
     format!("{value:.digits$}").trim_end_matches(".0").into()
 }

@@ -234,6 +234,44 @@ pub fn aged_without_delay(updates: &[Arrival], window: [i64; 2], error: AxisErro
     aged(&generated, window, None, AxisError { reading: u64::try_from(open).ok()?, ..error })
 }
 
+/// Corners of the age over `window` as a line: tick and age there; as estimated, of what it is not below, of what it is
+/// not above. `None` as in [`aged`].
+pub fn corners(updates: &[Arrival], window: [i64; 2], error: AxisError) -> Option<[Vec<[i64; 2]>; 3]> {
+    let reading = i64::try_from(error.reading).ok()?;
+    let of = |which: usize, later: i64, outward: i128| {
+        let least = updates.iter().map(|update| i128::from(update.delay[which])).min()?;
+        let mut line = Vec::new();
+        let mut corner = |tick: i64, freshest: i64| {
+            let age = i128::from(tick) - i128::from(freshest);
+            line.push([tick, i64::try_from(age + outward * error.over(age - least)?).ok()?]);
+            Some(())
+        };
+        let (mut freshest, mut began) = (None, false);
+        for update in updates {
+            let (at, generated) = (update.at.checked_add(later)?, update.at.checked_sub(update.delay[which])?);
+            if at > window[1] || freshest.is_some_and(|freshest| generated <= freshest) {
+                continue;
+            }
+            if at > window[0] {
+                let before = freshest?;
+                if !began {
+                    corner(window[0], before)?;
+                    began = true;
+                }
+                corner(at, before)?;
+                corner(at, generated)?;
+            }
+            freshest = Some(generated);
+        }
+        if !began {
+            corner(window[0], freshest?)?;
+        }
+        corner(window[1], freshest?)?;
+        Some(line)
+    };
+    Some([of(0, 0, 0)?, of(1, -reading, -1)?, of(2, reading, 1)?])
+}
+
 impl AgeBounds {
     /// How much more it is than another.
     pub fn beyond(self, other: Self) -> Option<Self> {

@@ -30,7 +30,7 @@ mod stage_values;
 mod table;
 mod traces;
 
-pub use age::{AgeBounds, Aged, Area, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival};
+pub use age::{AgeBounds, Aged, Area, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, corners};
 pub use bounds::{Apart, Common, RefusedBy, SUSPICIONS_KEPT, StageTally, Suspicion, tally};
 pub use clocks::{Clock, Clocks, CounterPair, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};

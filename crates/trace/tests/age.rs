@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
-use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, excess};
+use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, corners, excess};
 
 fn at(at: i64, delay: i64) -> Arrival {
     Arrival { at, delay: [delay; 3] }
@@ -33,6 +33,21 @@ fn the_area_of_a_sawtooth_is_that_of_its_trapezoids() {
         (found.average, found.effective, found.peak),
         (AgeBounds { estimate: 11, lo: 11, hi: 11 }, 1, Some(exactly(16)))
     );
+}
+
+#[test]
+fn the_corners_of_a_sawtooth_are_before_and_after_each_fresher_update() {
+    let updates = [at(4, 4), at(16, 6), at(25, 22), at(30, 8)];
+    let [line, ..] = corners(&updates, [10, 29], AxisError::NONE).unwrap();
+    assert_eq!(line, [[10, 10], [16, 16], [16, 6], [29, 19]]);
+    let [line, ..] = corners(&updates, [17, 29], AxisError::NONE).unwrap();
+    assert_eq!(line, [[17, 7], [29, 19]]);
+    let open = [Arrival { at: 4, delay: [4, 3, 6] }, Arrival { at: 16, delay: [6, 5, 8] }];
+    let error = AxisError { reading: 1, ..AxisError::NONE };
+    let [_, below, above] = corners(&open, [10, 20], error).unwrap();
+    assert_eq!(below, [[10, 9], [15, 14], [15, 4], [20, 9]]);
+    assert_eq!(above, [[10, 12], [17, 19], [17, 9], [20, 12]]);
+    assert_eq!(corners(&updates, [3, 29], AxisError::NONE), None, "nothing was received");
 }
 
 #[test]

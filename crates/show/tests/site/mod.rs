@@ -37,6 +37,7 @@ impl Analysed {
             events: &[],
             channels: &[],
             counted: &[],
+            age: None,
         }
     }
 }
