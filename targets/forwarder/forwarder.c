@@ -57,12 +57,29 @@
 
 #include "result.h"
 
+struct instant {
+    int64_t tick, ns;
+};
+
+/* Both clocks at one instant: the narrowest of some pairs, for a thread may be away between two readings. */
+static struct instant instant_now(void) {
+    struct instant best = {0, 0};
+    int64_t narrowest = INT64_MAX;
+    for (int attempt = 0; attempt < 16; attempt++) {
+        int64_t before = tickscope_now(TICKSCOPE_AFTER), ns = now_ns(), width = tickscope_now(TICKSCOPE_AFTER) - before;
+        if (width >= narrowest) continue;
+        narrowest = width;
+        best = (struct instant){before + width / 2, ns};
+    }
+    return best;
+}
+
 /* Ticks a second, by CLOCK_MONOTONIC over a twentieth of one. */
 static int64_t measured_hertz(void) {
-    int64_t begin_ns = now_ns(), begin = tickscope_now(TICKSCOPE_PLAIN), ns;
-    do ns = now_ns() - begin_ns;
-    while (ns < NANOSECONDS / 20);
-    return (int64_t)((double)(tickscope_now(TICKSCOPE_PLAIN) - begin) * 1e9 / (double)ns);
+    struct instant begin = instant_now(), end;
+    while (now_ns() - begin.ns < NANOSECONDS / 20) {}
+    end = instant_now();
+    return (int64_t)((double)(end.tick - begin.tick) * 1e9 / (double)(end.ns - begin.ns));
 }
 
 static void begin_testbed(struct testbed *bed, const struct options *options) {

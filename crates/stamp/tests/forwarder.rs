@@ -30,12 +30,15 @@ fn primitives() -> Vec<&'static str> {
     names
 }
 
-/// What the Makefile compiles the forwarder with.
+/// Prints what the Makefile compiles the forwarder with.
+fn script() -> Command {
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/forwarder/libraries.sh"))
+}
+
 fn libraries() -> &'static [String] {
     static FLAGS: OnceLock<Vec<String>> = OnceLock::new();
     FLAGS.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/forwarder/libraries.sh");
-        let printed = Command::new(script).stderr(Stdio::null()).output().unwrap();
+        let printed = script().stderr(Stdio::null()).output().unwrap();
         assert!(printed.status.success());
         String::from_utf8(printed.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
     })
@@ -351,6 +354,12 @@ fn c_bad_input_ends_with_a_sentence() {
 
 #[test]
 fn c_what_is_not_there_is_named() {
+    let none = script().env("PKG_CONFIG_LIBDIR", "/nonexistent").env_remove("PKG_CONFIG_PATH").output().unwrap();
+    let words_said = String::from_utf8(none.stderr).unwrap();
+    assert!(none.status.success() && none.stdout.is_empty(), "a build without libraries goes on: {words_said}");
+    for library in ["liburcu", "libdpdk"] {
+        assert!(words_said.contains(&format!("expected {library}, found none. `make forwarder`")), "{words_said}");
+    }
     for (words, expected) in [
         (["--fib", "rcu"], "built without liburcu; run `make forwarder`"),
         (["--fib", "rcu-sync"], "built without liburcu"),
