@@ -1,28 +1,37 @@
-//! The age study's run file: its ages are of the packets that the program itself counted.
+//! The age study's run files: their ages are of the packets that the program itself counted.
 
 mod site;
 
 use serde_json::Value;
 use site::{Ended, Site, c_program};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tickscope_store::Run;
 
-/// The run file with another program, which polls under ordinary scheduling and sends so many packets of 20 users.
-fn experiment(packets: u32) -> String {
+/// Words of the command where no core is its own: one thread does all in turn, so nothing depends on the machine.
+const ANYWHERE: &str = "\"--scheduling\", \"shared\", \"--layout\", \"single\", \"--users\", \"20\"";
+
+/// A run file with another program, and with what it needs where no core is its own.
+fn experiment(name: &str, replaced: &[(&str, &str)]) -> String {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let source = root.join("targets/forwarder/forwarder.c");
-    let program = c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "forwarder");
-    let text = std::fs::read_to_string(root.join("experiments/forwarder.toml")).unwrap();
-    let count = format!("\"--scheduling\", \"shared\", \"--packets\", \"{packets}\", \"--users\", \"20\"]");
-    let replaced = [
-        ("../build/forwarder", program.display().to_string()),
-        ("\"--seconds\", \"{seconds}\"]", count),
-        ("seconds = 0.5", "seconds = 60".into()),
-        ("pool_bytes = 536870912", "pool_bytes = 33554432".into()),
-    ];
-    replaced.into_iter().fold(text, |text, (from, to)| {
-        assert!(text.contains(from), "the run file lacks {from}");
-        text.replace(from, &to)
+    let program = PROGRAM.get_or_init(|| c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "forwarder"));
+    let text = std::fs::read_to_string(root.join("experiments").join(name)).unwrap();
+    let common =
+        [("../build/forwarder", program.to_str().unwrap()), ("pool_bytes = 536870912", "pool_bytes = 33554432")];
+    common.iter().chain(replaced).fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "{name} lacks {from}");
+        text.replace(from, to)
     })
+}
+
+/// The line that the program of a run printed.
+fn told(run: &Run) -> Value {
+    let events = run.events().unwrap().found;
+    let line = events.iter().find(|event| event.what == "target" && event.text.contains('{')).unwrap();
+    let at = line.text.find('{').unwrap();
+    serde_json::from_str(&line.text[at..]).unwrap_or_else(|e| panic!("{e}: {}", line.text))
 }
 
 fn age(site: &Site, from: &str, to: &str) -> Value {
@@ -32,11 +41,11 @@ fn age(site: &Site, from: &str, to: &str) -> Value {
 #[test]
 fn e2e_ages_of_the_forwarder_are_of_the_packets_that_it_counted() {
     let site = Site::new("forwarder");
-    let ended = Ended::of(&mut site.run_command(&experiment(20_000)));
+    let few = format!("{ANYWHERE}, \"--packets\", \"20000\"]");
+    let replaced = [("\"--seconds\", \"{seconds}\"]", few.as_str()), ("seconds = 0.5", "seconds = 60")];
+    let ended = Ended::of(&mut site.run_command(&experiment("forwarder.toml", &replaced)));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let said: Vec<_> = site.events("target").into_iter().map(|event| event.text).collect();
-    let line = said.iter().find_map(|text| text.find('{').map(|at| &text[at..])).unwrap();
-    let told: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    let told = told(&site.opened());
     let number = |name: &str| told[name].as_u64().unwrap();
     let data = age(&site, "node.generated", "node.received");
     assert_eq!(data["updates"]["received"], told["received"]);
@@ -47,10 +56,52 @@ fn e2e_ages_of_the_forwarder_are_of_the_packets_that_it_counted() {
     assert_eq!(moves["updates"]["lost"], told["drops"]["control"]);
     for age in [&data, &moves] {
         assert_eq!(age["key"], "value");
-        let users: Vec<i64> = age["keys"].as_array().unwrap().iter().map(|key| key["key"].as_i64().unwrap()).collect();
-        assert!(users.iter().all(|user| (0..20).contains(user)), "{users:?}");
+        let keys = age["keys"].as_array().unwrap();
+        assert!(keys.iter().all(|key| (0..20).contains(&key["key"].as_i64().unwrap())), "{keys:?}");
         // User 0 is the most popular: some 28 of 100 packets are its own, twice as many as the next one's.
-        assert_eq!(users[0], 0, "{users:?}");
+        let most = keys.iter().max_by_key(|key| key["generated"].as_u64()).unwrap();
+        assert_eq!(most["key"], 0, "{keys:?}");
     }
     assert_eq!((number("sent_data") + number("sent_moves"), &told["valid"]), (20_000, &Value::Bool(false)));
+}
+
+/// The sweep's run file with two small loads and two primitives; `more` are words of the command.
+fn sweep(more: &str) -> String {
+    let words = format!("{ANYWHERE}, \"--packets\", \"4000\", {more}");
+    let replaced = [
+        ("\"net_ring\"", "\"rings\""),
+        ("\"--seconds\", \"{seconds}\", \"--invalid\", \"fail\",", words.as_str()),
+        ("seconds = 0.3", "seconds = 60"),
+        ("repetitions = 3", "repetitions = 1"),
+        ("values = [500000, 1000000, 2000000, 4000000, 6000000, 8000000, 10000000]", "values = [20000, 40000]"),
+        ("values = [\"none\", \"rwl-spin\", \"rcu\"]", "values = [\"none\", \"rwl-spin\"]"),
+    ];
+    experiment("age-vs-load.toml", &replaced)
+}
+
+#[test]
+fn e2e_the_age_over_load_is_one_figure_of_trials_that_the_program_counted() {
+    let site = Site::new("forwarder-sweep");
+    let table = Ended::of(&mut site.run_command(&sweep(""))).json(0);
+    let trials = table["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 4, "{table:#}");
+    for trial in trials {
+        let folder = site.run_directory().join(trial["folder"].as_str().unwrap());
+        let told = told(&Run::open(&folder).unwrap());
+        assert_eq!((&told["rate_pps"], &told["fib"]), (&trial["values"][0], &trial["values"][1]));
+        assert_eq!(trial["figures"][0]["count"], told["received"], "{trial:#}");
+        assert_eq!(trial["figures"][1]["count"], told["written"], "{trial:#}");
+    }
+}
+
+#[test]
+fn e2e_a_trial_whose_figures_may_not_be_used_is_in_no_figure() {
+    let site = Site::new("forwarder-refused");
+    let ended = Ended::of(&mut site.run_command(&sweep("\"--invalid\", \"fail\",")));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("may not be used: \"shared scheduling\""), "{ended:?}");
+    let table: Value = serde_json::from_str(&ended.out).unwrap();
+    for point in table["points"].as_array().unwrap() {
+        assert_eq!((point["repetitions"].as_u64(), &point["figures"][0]), (Some(0), &Value::Null), "{point:#}");
+    }
 }
