@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tickscope_store::{Channel, Run};
+use tickscope_store::{Channel, NoiseClass, Run};
 use tickscope_tick::Clock;
 use tickscope_trace::{Attribute, Layout, Quantile, QuantileBounds, StageRole, StageValues};
 
 use crate::error::Error;
 use crate::scan::{Part, Piece, Sink, Wanted};
-use cores::{Cores, Stamped};
+use cores::{Cores, Stamped, Took};
 
 /// Neighbours of a stage that are named.
 const MOST_NAMED: usize = 100;
@@ -55,6 +55,17 @@ pub struct Neighbour {
     pub disturbed: u64,
     /// How long it took of them, in ticks of its host's counter.
     pub ticks: i64,
+    /// Durations in which a thread that stamped was certainly held up by it: interrupted, or preempted there.
+    pub held_up: u64,
+    /// For how long; a thread that was woken meanwhile waited without that being known.
+    pub held_up_ticks: i64,
+}
+
+impl Neighbour {
+    fn of((class, name): &(NoiseClass, String), took: &Sum) -> Self {
+        let Sum { durations: disturbed, held_up, took: Took { ticks, held_up: held_up_ticks } } = *took;
+        Self { class: class.name(), name: name.clone(), disturbed, ticks, held_up, held_up_ticks }
+    }
 }
 
 /// A sink of all traces of a run whose noise was recorded.
@@ -86,12 +97,29 @@ struct OfStage {
     undisturbed: u64,
     disturbed: u64,
     unknown: u64,
-    /// By host and name: durations, and ticks.
-    neighbours: BTreeMap<(usize, usize), (u64, i64)>,
+    /// By host and name.
+    neighbours: BTreeMap<(usize, usize), Sum>,
 }
 
-/// What disturbed one duration: by host and name, how many ticks; `None`: not known.
-type Verdict = Option<BTreeMap<(usize, usize), i64>>;
+/// What one neighbour took of all durations.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    durations: u64,
+    /// Those in which a thread was certainly held up by it.
+    held_up: u64,
+    took: Took,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.durations += other.durations;
+        self.held_up += other.held_up;
+        self.took.add(other.took);
+    }
+}
+
+/// What disturbed one duration, by host and name; `None`: not known.
+type Verdict = Option<BTreeMap<(usize, usize), Took>>;
 
 impl Noise {
     /// Beside it, files that could not be read. `None`: no noise was recorded. `other_clock`: whether the stamps of a
@@ -146,10 +174,9 @@ impl OfStage {
             }
             Some(found) => {
                 self.disturbed += 1;
-                for (&name, &ticks) in found {
-                    let (durations, all) = self.neighbours.entry(name).or_default();
-                    *durations += 1;
-                    *all = all.saturating_add(ticks);
+                for (&name, &took) in found {
+                    let held_up = u64::from(took.held_up > 0);
+                    self.neighbours.entry(name).or_default().add(Sum { durations: 1, held_up, took });
                 }
             }
         }
@@ -160,19 +187,14 @@ impl OfStage {
         self.undisturbed += other.undisturbed;
         self.disturbed += other.disturbed;
         self.unknown += other.unknown;
-        for (name, (durations, ticks)) in other.neighbours {
-            let known = self.neighbours.entry(name).or_default();
-            *known = (known.0 + durations, known.1.saturating_add(ticks));
-        }
+        other.neighbours.into_iter().for_each(|(name, sum)| self.neighbours.entry(name).or_default().add(sum));
     }
 
     fn finish(self, name: String, known: &Known) -> StageNoise {
         let Self { mut values, undisturbed, disturbed, unknown, neighbours } = self;
-        let neighbour = |((host, name), (disturbed, ticks)): ((usize, usize), (u64, i64))| {
-            let (class, name) = known.hosts[host].name(name).clone();
-            Neighbour { class: class.name(), name, disturbed, ticks }
-        };
-        let mut neighbours: Vec<Neighbour> = neighbours.into_iter().map(neighbour).collect();
+        let neighbour =
+            |(&(host, name), sum): (&(usize, usize), &Sum)| Neighbour::of(known.hosts[host].name(name), sum);
+        let mut neighbours: Vec<Neighbour> = neighbours.iter().map(neighbour).collect();
         neighbours.sort_by(|one, other| (other.ticks, &one.name).cmp(&(one.ticks, &other.name)));
         neighbours.truncate(MOST_NAMED);
         let [p50, p99, p999] =
@@ -202,9 +224,9 @@ impl Known {
         }
         let own: Vec<i32> = own.iter().filter(|(at, _)| *at == host).map(|(_, thread)| *thread).collect();
         let mut found = BTreeMap::new();
-        self.hosts[host].between([from, to], &own, |name, ticks| {
-            let all: &mut i64 = found.entry((host, name)).or_default();
-            *all = all.saturating_add(ticks);
+        self.hosts[host].between([from, to], &own, |name, took| {
+            let all: &mut Took = found.entry((host, name)).or_default();
+            all.add(took);
         })?;
         Some(found)
     }
@@ -222,9 +244,9 @@ impl Known {
             return None;
         }
         let mut all = BTreeMap::new();
-        for (&name, &ticks) in found {
-            let known: &mut i64 = all.entry(name).or_default();
-            *known = known.saturating_add(ticks);
+        for (&name, &took) in found {
+            let known: &mut Took = all.entry(name).or_default();
+            known.add(took);
         }
         Some(all)
     }

@@ -1,4 +1,5 @@
-//! Each stage with and without the traces that something else on the machine disturbed, below the table of stages.
+//! Each stage with and without the traces that something else on the machine disturbed, below the table of stages, in a
+//! terminal and on a page.
 //!
 //! Guarantees: the figures of all traces stand beside those without; how many are disturbed and of how many that is not
 //! known is said of each stage; a stage without an undisturbed trace has no figures there. Deliberately absent:
@@ -8,6 +9,7 @@ use tickscope_analysis::{Analysis, Neighbour, StageNoise};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::{QuantileBounds, StageRow};
 
+use crate::document::{Block, Tone, Words};
 use crate::stage_table::quantile;
 use crate::terminal::{Ink, Terminal};
 use crate::typesetting::{Side, columns, paragraph};
@@ -59,6 +61,35 @@ pub(crate) fn lines(analysis: &Analysis, unit: Unit, terminal: Terminal) -> Vec<
     lines
 }
 
+/// The same on a page; nothing where no noise was recorded.
+pub(crate) fn blocks(analysis: &Analysis, unit: Unit) -> Vec<Block> {
+    if analysis.noise.is_empty() {
+        return Vec::new();
+    }
+    let cell = |figure: Option<QuantileBounds>| {
+        let [shown, bounds] = quantile(figure, unit);
+        Words::from(shown).say(" ").set(Tone::Bounds, bounds)
+    };
+    let row = |name: &str, traces: &str, count: u64, figures: [Option<QuantileBounds>; 3]| {
+        let head = [name.into(), traces.into(), count.to_string()].map(Words::from);
+        head.into_iter().chain(figures.map(cell)).collect::<Vec<Words>>()
+    };
+    let rows = pairs(analysis).flat_map(|(all, without)| {
+        let figures = [all.p50, all.p99, all.p999];
+        let undisturbed = [without.p50, without.p99, without.p999];
+        [row(&all.name, "all", all.count, figures), row("", "undisturbed", without.undisturbed, undisturbed)]
+    });
+    let p50 = format!("p50 {}", unit.name());
+    let heads = ["stage", "traces", "count", &p50, "p99", "p99.9"];
+    let said = pairs(analysis).map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit)).into());
+    vec![
+        Block::heading("With and without noise"),
+        Block::table("Stages with and without noise", &heads, rows),
+        Block::List(said.collect()),
+        Block::paragraph(MEANING),
+    ]
+}
+
 /// Rows of the table with what is known of their noise.
 fn pairs(analysis: &Analysis) -> impl Iterator<Item = (&StageRow, &StageNoise)> {
     let of = |row: &StageRow| analysis.noise.iter().find(|stage| stage.name == row.name);
@@ -79,12 +110,18 @@ fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit) -> String {
         unknown => format!("; not known of {unknown}"),
     };
     let named = neighbours.iter().take(MOST_NAMED).map(|neighbour| {
-        let Neighbour { class, name, disturbed, ticks } = neighbour;
+        let Neighbour { class, name, disturbed, ticks, held_up, .. } = neighbour;
         // Ticks are of the host's counter: those of the reference are as long, but for its rate's error.
         let took = Unit::for_durations_up_to(analysis.frequency.hertz, *ticks);
         let took =
             if *ticks == 0 { format!("0 {}", unit.name()) } else { format!("{} {}", took.near(*ticks), took.name()) };
-        format!("{class} {name} took {took} of {}", counted(*disturbed, "trace"))
+        let held_up = match held_up {
+            // What is no task is there only where it interrupted.
+            _ if *class != "task" => String::new(),
+            0 => " (nobody is known to have waited for it)".into(),
+            held_up => format!(" ({held_up} certainly waited for it)"),
+        };
+        format!("{class} {name} took {took} of {}{held_up}", counted(*disturbed, "trace"))
     });
     let named: Vec<String> = named.collect();
     let by = if named.is_empty() { String::new() } else { format!("; most: {}", named.join(", ")) };

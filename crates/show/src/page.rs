@@ -10,7 +10,7 @@ use crate::quantity::{Unit, count};
 use crate::tail::SlowTraces;
 use crate::text::{Text, inline_json};
 use crate::x_lap::XLap;
-use crate::{Report, chapters, counts, headline, path_bar, policy, stages};
+use crate::{Report, chapters, counts, headline, noise, path_bar, policy, stages};
 
 /// No page is larger: it is to be sent by mail. Most of it is the library that draws.
 pub const MOST_BYTES: usize = 2_000_000;
@@ -131,7 +131,7 @@ fn fill(
         assumptions = html(&chapters::assumptions(report)),
         unit = unit.name(),
         stages = html(&[stages::table(report)]),
-        limits = html(&chapters::limits(report)),
+        limits = html(&[chapters::limits(report), noise::blocks(report.analysis, report.unit().0)].concat()),
         prepared = html(&chapters::prepared(report)),
         meanings = html(&[Block::terms(&stages::MEANINGS)]),
         measured = count(figures.traces.measured),

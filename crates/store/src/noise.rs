@@ -28,6 +28,9 @@ columns! {
         what: String,
         /// Thread id of the task that had the core, or was interrupted; 0: nobody's, or not of one.
         thread: i32,
+        /// Of a task, how it gave up the core at `end`: 1: it wanted to go on; 0: it waited for something; null: it had
+        /// the core still, or that is not known.
+        preempted: Option<i32>,
     }
 }
 

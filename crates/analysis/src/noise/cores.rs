@@ -16,7 +16,7 @@ const CARRIERS: [&str; 2] = ["NET_RX", "NET_TX"];
 pub(super) struct Cores {
     cores: BTreeMap<i32, OneCore>,
     /// By thread: when it had which core, in order.
-    running: HashMap<i32, Vec<([i64; 2], i32)>>,
+    running: HashMap<i32, Vec<Ran>>,
     names: Vec<(NoiseClass, String)>,
 }
 
@@ -28,6 +28,31 @@ struct OneCore {
     happened: Vec<Happened>,
     /// By position there: the latest end up to it.
     latest: Vec<i64>,
+}
+
+/// A thread had a core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Ran {
+    ticks: [i64; 2],
+    core: i32,
+    /// It wanted to go on at its end, for certain.
+    preempted: bool,
+}
+
+/// How long something had a core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) struct Took {
+    /// Ticks between the two stamps.
+    pub ticks: i64,
+    /// Ticks of these in which a thread of the two stamps was certainly held up by it.
+    pub held_up: i64,
+}
+
+impl Took {
+    pub(super) fn add(&mut self, other: Self) {
+        self.ticks = self.ticks.saturating_add(other.ticks);
+        self.held_up = self.held_up.saturating_add(other.held_up);
+    }
 }
 
 /// Something that may disturb.
@@ -49,7 +74,7 @@ pub(super) struct Stamped {
 impl Cores {
     pub(super) fn of(rows: impl Iterator<Item = NoiseRow>) -> Self {
         let (mut cores, mut names, mut lost) = (Self::default(), HashMap::new(), BTreeMap::<i32, Vec<[i64; 2]>>::new());
-        for NoiseRow { core, begin, end, class, what, thread } in rows {
+        for NoiseRow { core, begin, end, class, what, thread, preempted } in rows {
             let of = cores.cores.entry(core).or_default();
             match class {
                 NoiseClass::Recorded => of.seen.push([begin, end]),
@@ -58,7 +83,8 @@ impl Cores {
                 _ => {
                     let is_task = class == NoiseClass::Task;
                     if is_task {
-                        cores.running.entry(thread).or_default().push(([begin, end], core));
+                        let ran = Ran { ticks: [begin, end], core, preempted: preempted == Some(1) };
+                        cores.running.entry(thread).or_default().push(ran);
                     }
                     let next = names.len();
                     let name = *names.entry((class, what)).or_insert(next);
@@ -83,31 +109,48 @@ impl Cores {
 
     /// Hands to `sink` what disturbed two stamps' threads between them, and for how many ticks, on the cores of the
     /// two: tasks besides those of `own`, and what interrupted one of the two threads. `None`: it is not known.
-    pub(super) fn between(&self, ends: [Stamped; 2], own: &[i32], mut sink: impl FnMut(usize, i64)) -> Option<()> {
+    pub(super) fn between(&self, ends: [Stamped; 2], own: &[i32], mut sink: impl FnMut(usize, Took)) -> Option<()> {
         let [from, to] = ends;
         let (lo, hi) = (from.tick.min(to.tick), from.tick.max(to.tick));
         let [first, second] = [self.core_of(from)?, self.core_of(to)?];
         let both = [Some(first), (second != first).then_some(second)];
-        let cores: Vec<&OneCore> = both.into_iter().flatten().filter_map(|core| self.cores.get(&core)).collect();
-        if !cores.iter().all(|core| core.has_seen(lo, hi)) {
+        let of = |core: i32| Some((core, self.cores.get(&core)?));
+        let cores: Vec<(i32, &OneCore)> = both.into_iter().flatten().filter_map(of).collect();
+        if !cores.iter().all(|(_, core)| core.has_seen(lo, hi)) {
             return None;
         }
-        for happened in cores.iter().flat_map(|core| core.overlapping(lo, hi)) {
+        for (number, happened) in
+            cores.iter().flat_map(|(number, of)| of.overlapping(lo, hi).map(move |one| (*number, one)))
+        {
             let Happened { ticks: [begin, end], is_task, thread, name } = *happened;
             let is_one_of_the_two = thread == from.thread || thread == to.thread;
             if if is_task { !own.contains(&thread) } else { is_one_of_the_two } {
-                sink(name, end.min(hi) - begin.max(lo));
+                let span = [begin.max(lo), end.min(hi)];
+                let ticks = span[1] - span[0];
+                let waits = |thread| self.preempted_on(number, thread, span);
+                // Two threads that wait for one core leave it to each other in between: the longer wait is certain.
+                let held_up = if is_task { waits(from.thread).max(waits(to.thread)) } else { ticks };
+                sink(name, Took { ticks, held_up });
             }
         }
         Some(())
     }
 
+    /// Ticks of a span in which a thread, though it wanted to go on there, did not have its core.
+    fn preempted_on(&self, core: i32, thread: i32, [lo, hi]: [i64; 2]) -> i64 {
+        let Some(ran) = self.running.get(&thread) else { return 0 };
+        let from = ran.partition_point(|ran| ran.ticks[1] < lo).saturating_sub(1);
+        let pairs = ran[from..].windows(2).take_while(|pair| pair[0].ticks[1] <= hi);
+        let waited = pairs.filter(|pair| pair[0].preempted && pair[0].core == core);
+        waited.map(|pair| (pair[1].ticks[0].min(hi) - pair[0].ticks[1].max(lo)).max(0)).sum()
+    }
+
     /// The core on which a stamp was taken; `None`: its thread is not known to have had one then.
     fn core_of(&self, Stamped { tick, thread }: Stamped) -> Option<i32> {
         let running = self.running.get(&thread)?;
-        let after = running.partition_point(|([begin, _], _)| *begin <= tick);
-        let ([_, end], core) = running[..after].last()?;
-        (*end >= tick).then_some(*core)
+        let after = running.partition_point(|ran| ran.ticks[0] <= tick);
+        let ran = running[..after].last()?;
+        (ran.ticks[1] >= tick).then_some(ran.core)
     }
 }
 
@@ -172,18 +215,28 @@ mod tests {
     ];
 
     fn row(class: NoiseClass, core: i32, [begin, end]: [i64; 2], what: &str, thread: i32) -> NoiseRow {
-        NoiseRow { core, begin, end, class, what: what.into(), thread }
+        NoiseRow { core, begin, end, class, what: what.into(), thread, preempted: None }
     }
 
-    type Answer = Option<Vec<(String, i64)>>;
+    type Answer = Option<Vec<(String, Took)>>;
 
     fn asked(rows: &[NoiseRow], ends: [(i64, i32); 2], own: &[i32]) -> Answer {
         let cores = Cores::of(rows.iter().cloned());
         let mut found = Vec::new();
         let ends = ends.map(|(tick, thread)| Stamped { tick, thread });
-        cores.between(ends, own, |name, ticks| found.push((cores.name(name).1.clone(), ticks)))?;
+        cores.between(ends, own, |name, took| found.push((cores.name(name).1.clone(), took)))?;
         found.sort();
         Some(found)
+    }
+
+    /// Whether the last that is known of a thread by then is that it wanted to go on on this core.
+    fn is_preempted(rows: &[NoiseRow], core: i32, thread: i32, tick: i64) -> bool {
+        let of = rows.iter().filter(|row| row.class == NoiseClass::Task && row.thread == thread);
+        let mut of: Vec<_> = of.map(|row| (row.begin, row.end, row.core, row.preempted == Some(1))).collect();
+        of.sort_unstable();
+        let next = of.iter().position(|&(begin, ..)| begin > tick);
+        let last = next.and_then(|next| of[..next].last());
+        last.is_some_and(|&(_, end, on, preempted)| preempted && on == core && end <= tick)
     }
 
     /// Every tick and every row, one by one.
@@ -214,7 +267,15 @@ mod tests {
                 _ => false,
             };
             if disturbs {
-                found.push((row.what.clone(), row.end.min(hi) - row.begin.max(lo)));
+                let ticks = row.begin.max(lo)..row.end.min(hi);
+                let waits =
+                    |thread: i32| ticks.clone().filter(|&tick| is_preempted(rows, row.core, thread, tick)).count();
+                let took = ticks.end - ticks.start;
+                let held_up = match row.class {
+                    NoiseClass::Task => waits(from.1).max(waits(to.1)) as i64,
+                    _ => took,
+                };
+                found.push((row.what.clone(), Took { ticks: took, held_up }));
             }
         }
         found.sort();
@@ -228,13 +289,9 @@ mod tests {
             let mut rows = Vec::new();
             for (lasts, thread) in tasks {
                 let thread = thread + 10 * core;
-                rows.push(row(
-                    NoiseClass::Task,
-                    core,
-                    [at % 100, at % 100 + lasts - 1],
-                    &format!("task{thread}"),
-                    thread,
-                ));
+                let ticks = [at % 100, at % 100 + lasts - 1];
+                let task = row(NoiseClass::Task, core, ticks, &format!("task{thread}"), thread);
+                rows.push(NoiseRow { preempted: [None, Some(0), Some(1)][lasts as usize % 3], ..task });
                 at += lasts;
             }
             rows
@@ -297,12 +354,35 @@ mod tests {
 
     #[test]
     fn what_had_the_core_or_interrupted_the_thread_is_named_with_its_time_and_messages_are_not() {
-        let said = |answer: &[(&str, i64)]| Some(answer.iter().map(|(name, ticks)| ((*name).into(), *ticks)).collect());
-        let rows = rows();
-        assert_eq!(asked(&rows, [(50, 7), (350, 7)], &[7]), said(&[("busy", 199)]));
-        assert_eq!(asked(&rows, [(350, 7), (500, 7)], &[7]), said(&[("timer", 10)]));
+        let said = |answer: &[(&str, i64, i64)]| {
+            let one = |&(name, ticks, held_up): &(&str, _, _)| (name.into(), Took { ticks, held_up });
+            Some(answer.iter().map(one).collect())
+        };
+        let mut rows = rows();
+        assert_eq!(
+            asked(&rows, [(50, 7), (350, 7)], &[7]),
+            said(&[("busy", 199, 0)]),
+            "nobody is known to have waited"
+        );
+        rows[2].preempted = Some(0);
+        assert_eq!(asked(&rows, [(50, 7), (350, 7)], &[7]), said(&[("busy", 199, 0)]), "it waited for something else");
+        rows[2].preempted = Some(1);
+        assert_eq!(asked(&rows, [(50, 7), (350, 7)], &[7]), said(&[("busy", 199, 199)]));
+        assert_eq!(asked(&rows, [(350, 7), (500, 7)], &[7]), said(&[("timer", 10, 10)]));
         assert_eq!(asked(&rows, [(411, 7), (500, 7)], &[7]), said(&[]));
         assert_eq!(asked(&rows, [(500, 9), (411, 7)], &[7, 9]), said(&[]), "both cores, in either order");
+    }
+
+    #[test]
+    fn a_thread_that_wants_its_core_back_is_held_up_by_no_task_of_another_core() {
+        let mut rows = rows();
+        rows[2].preempted = Some(1);
+        rows.retain(|row| row.core != 1 || row.class != NoiseClass::Task);
+        let on_the_other = [([0, 99], "other", 9), ([100, 199], "elsewhere", 10), ([200, 1000], "other", 9)];
+        rows.extend(on_the_other.map(|(ticks, name, thread)| row(NoiseClass::Task, 1, ticks, name, thread)));
+        let took = |name: &str, ticks, held_up| (name.into(), Took { ticks, held_up });
+        let expected = vec![took("busy", 199, 199), took("elsewhere", 99, 0)];
+        assert_eq!(asked(&rows, [(50, 7), (350, 9)], &[7, 9]), Some(expected));
     }
 
     #[test]
@@ -313,7 +393,10 @@ mod tests {
         rows.extend((0..40).map(|at| row(NoiseClass::Fault, 1, [200 + at, 200 + at], "short", 9)));
         rows.retain(|row| row.core != 1 || row.class != NoiseClass::Task);
         rows.extend([[0, 599], [600, 1000]].map(|ticks| row(NoiseClass::Task, 1, ticks, "other", 9)));
-        assert_eq!(asked(&rows, [(610, 9), (650, 9)], &[9]), Some(vec![("long".into(), 40)]));
+        assert_eq!(
+            asked(&rows, [(610, 9), (650, 9)], &[9]),
+            Some(vec![("long".into(), Took { ticks: 40, held_up: 40 })])
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tickscope_counter::NodeCounter;
-use tickscope_host::kernel_trace::{Class, Core, Lasted};
+use tickscope_host::kernel_trace::{Class, Core, Departure, Lasted};
 use tickscope_host::trace_instance::{TraceInstance, sweep};
 use tickscope_store::{NoiseClass, NoiseColumns, NoiseRow, Paths, next_segment, write_noise};
 use tickscope_tick::Ordering;
@@ -164,7 +164,8 @@ impl OfCore {
 }
 
 fn row(core: i32, lasted: Lasted) -> NoiseRow {
-    let Lasted { class, begin, end, what, thread, .. } = lasted;
+    let Lasted { class, begin, end, what, thread, departure } = lasted;
+    let preempted = departure.map(|departure| i32::from(departure != Departure::Waits));
     let class = match class {
         Class::Task => NoiseClass::Task,
         Class::Interrupt => NoiseClass::Interrupt,
@@ -172,11 +173,11 @@ fn row(core: i32, lasted: Lasted) -> NoiseRow {
         Class::Fault => NoiseClass::Fault,
         Class::Lost => NoiseClass::Lost,
     };
-    NoiseRow { core, begin, end, class, what, thread }
+    NoiseRow { core, begin, end, class, what, thread, preempted }
 }
 
 fn stretch(core: i32, class: NoiseClass, [begin, end]: [i64; 2], what: String) -> NoiseRow {
-    NoiseRow { core, begin, end, class, what, thread: 0 }
+    NoiseRow { core, begin, end, class, what, thread: 0, preempted: None }
 }
 
 #[cfg(test)]
