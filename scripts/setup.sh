@@ -40,6 +40,7 @@ if [ "${1:-}" = forwarder ]; then
     exit 0
 fi
 
+command -v javac >/dev/null || install default-jdk-headless "the library for Java"
 if ! command -v c++ >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install g++ "the C++ test of tickscope.h"; else say "no C++ compiler: the C++17 test of tickscope.h is left out"; fi
 fi

@@ -3,6 +3,9 @@ package tickscope;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * A place in a program that things pass; each leaves a stamp of its id there.
@@ -14,13 +17,14 @@ import java.lang.invoke.MethodType;
  *
  * <p>Any thread may stamp at any point. A platform thread has a channel of its own at each point. Virtual threads share
  * channels: each claims one for the time of a stamp, so it is the only one there even if it were moved to another
- * carrier in the middle; who finds all claimed opens another one and never waits. Where {@code TICKSCOPE_DIR} is unset
- * nothing is stamped and nothing is loaded.
+ * carrier in the middle; who finds all claimed opens another one. To open a channel takes a lock, to stamp takes none.
+ * Where {@code TICKSCOPE_DIR} is unset nothing is stamped and nothing is loaded.
  */
 public final class Point {
     /** {@code Thread.isVirtual}, which Java 17 lacks; null: there are no virtual threads. */
     private static final MethodHandle IS_VIRTUAL = isVirtualOrNone();
     private static final long LOOK_AGAIN_NS = 1_000_000;
+    private static final Map<String, Point> KNOWN = new ConcurrentHashMap<>();
 
     private final String name;
     private final Ordering ordering;
@@ -40,9 +44,9 @@ public final class Point {
         }
     }
 
-    /** A point of that name. One that is made again is the same point of the run, by channels of its own. */
+    /** The point of that name and ordering: one that is asked for again is the same. Keep it in a static field. */
     public static Point of(String name, Ordering ordering) {
-        return new Point(name, ordering);
+        return KNOWN.computeIfAbsent(ordering + " " + name, none -> new Point(name, ordering));
     }
 
     /** Stamps an id now. */
@@ -150,7 +154,7 @@ public final class Point {
     }
 
     private synchronized void share(Channel opened) {
-        Channel[] more = java.util.Arrays.copyOf(shared, shared.length + 1);
+        Channel[] more = Arrays.copyOf(shared, shared.length + 1);
         more[shared.length] = opened;
         shared = more;
     }
