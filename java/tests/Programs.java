@@ -18,12 +18,18 @@ import tickscope.Tickscope;
 /** Programs of test_java.py, by their first word; each prints what the test asks for, as words of a line. */
 public final class Programs {
     private static final int MANY = 100_000;
-    private static final Point PASSED = Point.of("passed", Ordering.PLAIN);
+
+    /** The point of all programs, and with it the library: loaded by the first stamp. */
+    private static final class Passed {
+        static final Point POINT = Point.of("passed", Ordering.PLAIN);
+    }
 
     public static void main(String[] words) throws Exception {
         int count = words.length > 1 && words[1].matches("[0-9]+") ? Integer.parseInt(words[1]) : 0;
         switch (words[0]) {
             case "one": one(); break;
+            case "counter": counter(); break;
+            case "interrupted": interrupted(); break;
             case "threads": threads(count); break;
             case "virtual": virtual(count); break;
             case "for-ever": forEver(count, Path.of(words[2])); break;
@@ -36,20 +42,34 @@ public final class Programs {
 
     private static void one() {
         long before = Tickscope.now(Ordering.BEFORE);
-        PASSED.stamp(1);
+        Passed.POINT.stamp(1);
         System.out.println(before + " " + Tickscope.now(Ordering.AFTER));
         System.out.println(Tickscope.isOn() + " " + Tickscope.counter());
+    }
+
+    /** Asks for the counter before anything else. */
+    private static void counter() {
+        System.out.println(Tickscope.counter());
+        Passed.POINT.stamp(1);
+        System.out.println(Tickscope.isOn());
+    }
+
+    /** A thread that shall end loads the library. */
+    private static void interrupted() {
+        Thread.currentThread().interrupt();
+        Passed.POINT.stamp(1);
+        System.out.println(Tickscope.isOn() + " " + Thread.interrupted() + " " + Tickscope.counter());
     }
 
     /** Threads that each end after a stamp; then one of this thread, which waits for the end of its input. */
     private static void threads(int count) throws Exception {
         for (int i = 0; i < count; i++) {
             long id = i;
-            Thread thread = new Thread(() -> PASSED.stamp(id));
+            Thread thread = new Thread(() -> Passed.POINT.stamp(id));
             thread.start();
             thread.join();
         }
-        PASSED.stamp(count);
+        Passed.POINT.stamp(count);
         System.out.println("stamped");
         System.in.read();
     }
@@ -61,10 +81,10 @@ public final class Programs {
         for (int i = 0; i < count; i++) {
             long id = 3L * i;
             threads.execute(() -> {
-                PASSED.stamp(id);
+                Passed.POINT.stamp(id);
                 Thread.yield();
-                PASSED.stamp(id + 1);
-                PASSED.record(id + 2, Tickscope.now(Ordering.PLAIN));
+                Passed.POINT.stamp(id + 1);
+                Passed.POINT.record(id + 2, Tickscope.now(Ordering.PLAIN));
             });
         }
         threads.shutdown();
@@ -96,7 +116,7 @@ public final class Programs {
         for (int round = 0; round < 50 && allocated != 0; round++) {
             long before = threads.getThreadAllocatedBytes(own);
             for (int id = 0; id < MANY; id++) {
-                PASSED.stamp(id);
+                Passed.POINT.stamp(id);
             }
             allocated = threads.getThreadAllocatedBytes(own) - before;
         }
@@ -105,7 +125,7 @@ public final class Programs {
 
     /** The library again from each jar that is named, by class loaders of their own, beside this program's. */
     private static void loaders(String[] jars) throws Exception {
-        PASSED.stamp(0);
+        Passed.POINT.stamp(0);
         for (int i = 1; i < jars.length; i++) {
             URL[] jar = {Path.of(jars[i]).toUri().toURL()};
             ClassLoader loader = new URLClassLoader(jar, ClassLoader.getPlatformClassLoader());
@@ -118,9 +138,9 @@ public final class Programs {
 
     /** A program with a child that outlives it. */
     private static void parent() throws Exception {
-        PASSED.stamp(1);
+        Passed.POINT.stamp(1);
         Process child = new ProcessBuilder("sleep", "600").start();
-        PASSED.stamp(2);
+        Passed.POINT.stamp(2);
         System.out.println(child.pid());
         Thread.sleep(Long.MAX_VALUE);
     }

@@ -177,6 +177,13 @@ def test_a_counter_that_is_asked_for_and_not_to_be_had_turns_points_off(asked, p
     assert list(program.stamps.rglob("pool-*")) == []
 
 
+@pytest.mark.parametrize(("asked", "is_on"), [("native", "true"), ("sundial", "false")])
+def test_whoever_asks_for_the_counter_first_changes_nothing(asked, is_on, program):
+    printed, said = program.end(java("Programs", "counter"), TICKSCOPE_COUNTER=asked)
+    assert printed.splitlines()[1] == is_on
+    assert len(said) == (is_on == "false")
+
+
 # ---- threads ---------------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +202,14 @@ def test_threads_that_ended_are_closed_and_each_of_their_stamps_is_stored(progra
     assert program.ids() == list(range(601))
     assert len({row["thread"] for row in rows}) == len(rows) == 601
     assert [row["state"] for row in rows].count("closed") == 600
+
+
+@EVERY_JAVA
+def test_a_thread_that_is_interrupted_loads_the_library_and_stays_interrupted(home, program):
+    printed, said = program.end(java("Programs", "interrupted", home=home))
+    assert printed.startswith("true true the TSC") and said == []
+    program.collect()
+    assert program.ids() == [1]
 
 
 def test_threads_without_a_channel_are_counted(program):

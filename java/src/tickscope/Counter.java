@@ -46,7 +46,7 @@ final class Counter {
                 String why = "no native code can read the counter here: " + e;
                 failure = asked.isEmpty() ? null : why;
                 what = "System.nanoTime(), CLOCK_MONOTONIC in ns; " + why;
-                Pool.say(failure == null ? why + "; stamps are of System.nanoTime(), CLOCK_MONOTONIC" : why);
+                Complaint.say(failure == null ? why + "; stamps are of System.nanoTime(), CLOCK_MONOTONIC" : why);
             }
         } else {
             what = "System.nanoTime(), CLOCK_MONOTONIC in ns; asked for";
@@ -65,7 +65,7 @@ final class Counter {
                 what += "; counterTime() cannot be called: " + e
                     + ". Run java with --add-exports jdk.jfr/jdk.jfr.internal=ALL-UNNAMED";
             }
-            Pool.say("stamps are of " + what);
+            Complaint.say("stamps are of " + what);
         }
         PLAIN = plain;
         BEFORE = isNative ? read[1] : nanoTime;

@@ -26,11 +26,18 @@ final class NativeCounter {
 
     /** Readings without arguments, by number of their ordering. */
     static MethodHandle[] readings() throws Throwable {
-        Path library = unpacked();
+        boolean isInterrupted = Thread.interrupted(); // or the file that is written would be closed at once
         try {
-            return isForeign() ? foreign(library) : jni(library);
+            Path library = unpacked();
+            try {
+                return isForeign() ? foreign(library) : jni(library);
+            } finally {
+                Files.deleteIfExists(library);
+            }
         } finally {
-            Files.deleteIfExists(library);
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 

@@ -39,7 +39,7 @@ public final class Point {
         isOn = Pool.HERE != null && Settings.isPoint(name);
         if (Pool.HERE != null && !isOn) {
             Pool.HERE.count(Layout.CHANNELS_REFUSED);
-            Pool.say("expected a point's name as 1 to 47 of A-Z a-z 0-9 . _ - and no dot first; found '" + name
+            Complaint.say("expected a point's name as 1 to 47 of A-Z a-z 0-9 . _ - and no dot first; found '" + name
                 + "'; the point is off");
         }
     }
@@ -137,6 +137,11 @@ public final class Point {
 
     /** A channel that is the caller's until it lets go. As many as ever stamped at once are open, no more. */
     private Channel claimed() {
+        Channel free = free();
+        return free != null ? free : freeOrNew();
+    }
+
+    private Channel free() {
         Channel[] all = shared;
         int from = (int) (Thread.currentThread().getId() & Integer.MAX_VALUE);
         for (int step = 0; step < all.length; step++) {
@@ -145,18 +150,23 @@ public final class Point {
                 return channel;
             }
         }
+        return null;
+    }
+
+    /** Looks again: while it waited for its turn here, others have opened channels and let them go. */
+    private synchronized Channel freeOrNew() {
+        Channel free = free();
+        if (free != null) {
+            return free;
+        }
         Channel opened = opened(null);
         if (opened != null) {
             opened.claim();
-            share(opened);
+            Channel[] more = Arrays.copyOf(shared, shared.length + 1);
+            more[shared.length] = opened;
+            shared = more;
         }
         return opened;
-    }
-
-    private synchronized void share(Channel opened) {
-        Channel[] more = Arrays.copyOf(shared, shared.length + 1);
-        more[shared.length] = opened;
-        shared = more;
     }
 
     private static boolean isVirtual() {

@@ -1,12 +1,9 @@
 package tickscope;
 
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -59,6 +56,7 @@ final class Pool {
     }
 
     private static Pool hereOrOff() {
+        boolean isInterrupted = Thread.interrupted(); // or each file that is written would be closed at once
         try {
             Settings settings = Settings.of(System.getenv());
             if (settings == null) {
@@ -66,14 +64,18 @@ final class Pool {
             }
             Counter.choose();
             if (!settings.whenFull.equals("drop")) {
-                say("expected TICKSCOPE_WHEN_FULL as drop, the one that programs in Java have; found '"
+                Complaint.say("expected TICKSCOPE_WHEN_FULL as drop, the one that programs in Java have; found '"
                     + settings.whenFull + "'. Stamps that find no room are dropped and counted");
             }
             return new Pool(settings);
         } catch (IOException | RuntimeException | LinkageError e) {
             String why = e instanceof IllegalArgumentException ? e.getMessage() : "cannot make the pool: " + e;
-            say(why + "; points are off");
+            Complaint.say(why + "; points are off");
             return null;
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
@@ -178,7 +180,7 @@ final class Pool {
         int policy = settings.policyOf(point);
         if (policy > Layout.BUFFERED && !isRefusalTold) {
             isRefusalTold = true;
-            say("expected the policy of " + point + " as null or buffered, which programs in Java have; found "
+            Complaint.say("expected the policy of " + point + " as null or buffered, which programs in Java have; found "
                 + Settings.nameOf(policy) + ". Its stamps are refused and counted");
         }
         int serial = memory.get(Layout.CHANNELS);
@@ -215,7 +217,7 @@ final class Pool {
         }
         if (!isTableTold) {
             isTableTold = true;
-            say("all " + entryCount + " channels of the pool are in use; stamps of further threads and points are"
+            Complaint.say("all " + entryCount + " channels of the pool are in use; stamps of further threads and points are"
                 + " counted, not stored. Raise TICKSCOPE_POOL_BYTES");
         }
         return 0;
@@ -249,15 +251,5 @@ final class Pool {
     /** Counts a stamp that has no channel, or a channel that has no valid name. */
     void count(int at) {
         memory.count(at);
-    }
-
-    /** Writes a line to the process's stderr, whatever the program made of {@code System.err}. */
-    static void say(String line) {
-        byte[] bytes = ("tickscope: " + line + "\n").getBytes(StandardCharsets.UTF_8);
-        try {
-            new FileOutputStream(FileDescriptor.err).write(bytes);
-        } catch (IOException e) {
-            return; // it has no stderr
-        }
     }
 }
