@@ -21,14 +21,23 @@ def test_the_service_of_the_page_gives_its_table(command, tmp_path):  # noqa: F8
     for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", PAGE, re.M | re.S):
         assert f"`{name}`" in PAGE  # renderers hide what stands behind the fence
         (tmp_path / name).write_text(text.replace("9000", str(free_port())) if name == "java.toml" else text)
-    (steps,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)
-    steps = steps.replace("~/tickscope/build", str(JAR.parent)).replace(
-        "~/tickscope/target/release", str(command.parent)
-    )
-    steps = steps.replace("--out run", "--out run --seconds 2")
+    steps = "\n".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S))
+    for page, here in {
+        "~/tickscope/build": str(JAR.parent),
+        "~/tickscope/target/release": str(command.parent),
+        ".toml --out": ".toml --seconds 2 --out",
+        "compare run": "compare --json run",
+    }.items():
+        assert page in steps
+        steps = steps.replace(page, here)
     ended = subprocess.run(["bash", "-e", "-c", steps], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    shown = subprocess.run([command, "show", "--json", tmp_path / "run"], check=True, capture_output=True, text=True)
+    for run in ("run", "nodelay"):
+        expect_a_whole_table(command, tmp_path / run)
+
+
+def expect_a_whole_table(command, run):  # noqa: F811
+    shown = subprocess.run([command, "show", "--json", run], check=True, capture_output=True, text=True)
     table = json.loads(shown.stdout)
     stages = {stage["stage"]: stage for stage in table["stages"]}
     assert len(stages) == 4 and stages["end-to-end"]["count"] > 0
