@@ -12,9 +12,9 @@ import java.util.Locale;
  * {@code native}, {@code monotonic} or {@code jfr}.
  *
  * <p>{@code jfr} is {@code jdk.jfr.internal.JVM.counterTime()}, which is no counter to rely on: HotSpot takes a
- * constant off it that can be known to the width of a bracket only, and no block has room for such a width; on AMD it is
- * nanoseconds; and no fence stands before or behind it. So it must prove to be the counter itself ({@link Proof}), is
- * read at {@code PLAIN} points alone, and is told and left where it fails.
+ * constant off it that can be known to the width of a bracket only, and no block has room for such a width; on AMD it
+ * is nanoseconds; and no fence stands before or behind it. So it must prove to be the counter itself ({@link Proof}),
+ * is read at {@code PLAIN} points alone, and is told and left where it fails.
  */
 final class Counter {
     /** The field {@code counter} of entries and blocks: 0, the machine's, or the number of a clock. */
@@ -30,50 +30,70 @@ final class Counter {
     private static final int READINGS = 1000;
 
     static {
-        String asked = System.getProperty(OPTION, System.getenv().getOrDefault("TICKSCOPE_COUNTER", ""));
-        MethodHandle[] read = null;
-        String what = "", failure = null;
-        boolean isKnown = asked.matches("|native|monotonic|jfr");
-        if (!isKnown) {
-            failure = "expected " + OPTION + " as native, monotonic or jfr; found '" + asked + "'";
-        } else if (!asked.equals("monotonic")) {
-            try {
-                read = NativeCounter.readings();
-                what = NativeCounter.told();
-                expectToGoOn(read[2]);
-            } catch (Throwable e) {
-                read = null;
-                String why = "no native code can read the counter here: " + e;
-                failure = asked.isEmpty() ? null : why;
-                what = "System.nanoTime(), CLOCK_MONOTONIC in ns; " + why;
-                Complaint.say(failure == null ? why + "; stamps are of System.nanoTime(), CLOCK_MONOTONIC" : why);
-            }
-        } else {
-            what = "System.nanoTime(), CLOCK_MONOTONIC in ns; asked for";
+        Choice choice = Choice.of(System.getProperty(OPTION, System.getenv().getOrDefault("TICKSCOPE_COUNTER", "")));
+        PLAIN = choice.read[0];
+        BEFORE = choice.read[1];
+        AFTER = choice.read[2];
+        STAMPED = choice.isNative ? 0 : Layout.MONOTONIC;
+        FENCES = !choice.isNative;
+        WHAT = choice.what;
+        FAILURE = choice.failure;
+    }
+
+    /** Readings by number of their ordering, what they are, and why they are not what was asked for, or null. */
+    private static final class Choice {
+        final MethodHandle[] read;
+        final boolean isNative;
+        final String what, failure;
+
+        Choice(MethodHandle[] read, boolean isNative, String what, String failure) {
+            this.read = read;
+            this.isNative = isNative;
+            this.what = what;
+            this.failure = failure;
         }
-        boolean isNative = read != null;
-        MethodHandle nanoTime = nanoTime();
-        MethodHandle plain = isNative ? read[0] : nanoTime;
-        if (isNative && asked.equals("jfr")) {
+
+        static Choice of(String asked) {
+            if (!asked.matches("|native|monotonic|jfr")) {
+                return monotonic("", "expected " + OPTION + " as native, monotonic or jfr; found '" + asked + "'");
+            }
+            if (asked.equals("monotonic")) {
+                return monotonic("asked for", null);
+            }
+            try {
+                MethodHandle[] read = NativeCounter.readings();
+                expectToGoOn(read[2]);
+                String what = asked.equals("jfr") ? counterTimeIfProven(read) : NativeCounter.told();
+                return new Choice(read, true, what, null);
+            } catch (Throwable e) {
+                String why = "no native code can read the counter here: " + e;
+                if (asked.isEmpty()) {
+                    Complaint.say(why + "; stamps are of System.nanoTime(), CLOCK_MONOTONIC");
+                }
+                return monotonic(why, asked.isEmpty() ? null : why);
+            }
+        }
+
+        private static Choice monotonic(String why, String failure) {
+            MethodHandle read = nanoTime();
+            String what = "System.nanoTime(), CLOCK_MONOTONIC in ns; " + why;
+            return new Choice(new MethodHandle[] {read, read, read}, false, what, failure);
+        }
+
+        /** Has plain readings by {@code counterTime()}, if that is proven to be the counter; what it says of it. */
+        private static String counterTimeIfProven(MethodHandle[] read) {
+            String what = NativeCounter.told() + "; counterTime() ";
             try {
                 MethodHandle candidate = counterTime();
                 String refusal = Proof.refusal(brackets(read, candidate), bracketsLater(read, candidate));
-                plain = refusal == null ? candidate : plain;
-                what += refusal == null ? "; counterTime() is proven to be it, and read at plain points"
-                    : "; counterTime() is not it: " + refusal;
+                what += refusal == null ? "is proven to be it, and read at plain points" : "is not it: " + refusal;
+                read[0] = refusal == null ? candidate : read[0];
             } catch (Throwable e) {
-                what += "; counterTime() cannot be called: " + e
-                    + ". Run java with --add-exports jdk.jfr/jdk.jfr.internal=ALL-UNNAMED";
+                what += "cannot be called: " + e + ". Run java with --add-exports jdk.jfr/jdk.jfr.internal=ALL-UNNAMED";
             }
             Complaint.say("stamps are of " + what);
+            return what;
         }
-        PLAIN = plain;
-        BEFORE = isNative ? read[1] : nanoTime;
-        AFTER = isNative ? read[2] : nanoTime;
-        STAMPED = isNative ? 0 : Layout.MONOTONIC;
-        FENCES = !isNative;
-        WHAT = what;
-        FAILURE = failure;
     }
 
     private Counter() {}
@@ -103,8 +123,8 @@ final class Counter {
     }
 
     /**
-     * A reading that keeps its place. A JIT may move one of nanoTime past loads, so a fence stands before it; a volatile
-     * store of what was read stands behind it, and nothing that follows can be done before that store.
+     * A reading that keeps its place. A JIT may move one of nanoTime past loads, so a fence stands before it; a
+     * volatile store of what was read stands behind it, and nothing that follows can be done before that store.
      */
     private static long fenced() throws Throwable {
         VarHandle.fullFence();

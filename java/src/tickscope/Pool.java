@@ -180,8 +180,8 @@ final class Pool {
         int policy = settings.policyOf(point);
         if (policy > Layout.BUFFERED && !isRefusalTold) {
             isRefusalTold = true;
-            Complaint.say("expected the policy of " + point + " as null or buffered, which programs in Java have; found "
-                + Settings.nameOf(policy) + ". Its stamps are refused and counted");
+            Complaint.say("expected the policy of " + point + " as null or buffered, which programs in Java have;"
+                + " found " + Settings.nameOf(policy) + ". Its stamps are refused and counted");
         }
         int serial = memory.get(Layout.CHANNELS);
         memory.release(Layout.CHANNELS, serial + 1);
@@ -217,8 +217,8 @@ final class Pool {
         }
         if (!isTableTold) {
             isTableTold = true;
-            Complaint.say("all " + entryCount + " channels of the pool are in use; stamps of further threads and points are"
-                + " counted, not stored. Raise TICKSCOPE_POOL_BYTES");
+            Complaint.say("all " + entryCount + " channels of the pool are in use; stamps of further threads and"
+                + " points are counted, not stored. Raise TICKSCOPE_POOL_BYTES");
         }
         return 0;
     }
