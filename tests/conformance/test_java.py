@@ -129,10 +129,11 @@ def test_e2e_a_client_in_java_and_a_server_in_c_give_one_table(home, counter, co
 # ---- the counter -----------------------------------------------------------------------------------------------------
 
 
-def test_a_counter_that_runs_at_another_rate_drifts_steps_or_has_an_offset_is_refused(program):
+def test_a_counter_that_drifts_or_has_an_offset_is_refused_and_a_channel_has_one_owner(program):
     told, _ = program.end(java("tickscope.Checks"))
     assert dict(line.split(" ", 1) for line in told.splitlines()) == {
         "claims": "true false true",
+        "waited": "true",
         "itself": "is the counter",
         "nanoseconds": "its rate is 0.384615 of the counter's",
         "nanoseconds-from-here": "its rate is 1.000000 of the counter's",

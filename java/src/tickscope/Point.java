@@ -136,7 +136,7 @@ public final class Point {
     }
 
     /** A channel that is the caller's until it lets go. As many as ever stamped at once are open, no more. */
-    private Channel claimed() {
+    Channel claimed() {
         Channel free = free();
         return free != null ? free : freeOrNew();
     }

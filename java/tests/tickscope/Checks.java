@@ -10,8 +10,9 @@ public final class Checks {
         long at(long tick);
     }
 
-    public static void main(String[] none) {
+    public static void main(String[] none) throws InterruptedException {
         System.out.println("claims " + claims());
+        System.out.println("waited " + isTakenByWhoWaited());
         say("itself", tick -> tick);
         say("nanoseconds", tick -> tick * 10 / 26);
         say("nanoseconds-from-here", tick -> tick < LATER ? tick : LATER + (tick - LATER) * 10 / 26);
@@ -27,6 +28,24 @@ public final class Checks {
         String claims = channel.claim() + " " + channel.claim();
         channel.letGo();
         return claims + " " + channel.claim();
+    }
+
+    /** Whether a channel that became free while a thread waited to open one is taken by it. */
+    private static boolean isTakenByWhoWaited() throws InterruptedException {
+        Point point = Point.of("waited", Ordering.PLAIN);
+        Channel[] taken = new Channel[1];
+        Thread waits = new Thread(() -> taken[0] = point.claimed());
+        Channel opened;
+        synchronized (point) {
+            waits.start();
+            while (waits.getState() != Thread.State.BLOCKED) {
+                Thread.sleep(1);
+            }
+            opened = point.claimed();
+            opened.letGo();
+        }
+        waits.join();
+        return taken[0] == opened;
     }
 
     private static void say(String name, Candidate candidate) {
