@@ -129,6 +129,7 @@ fn e2e_a_sweep_that_was_killed_goes_on_with_the_trials_that_are_missing() {
     busy.said(1, &["another process makes its trials"]);
     killed.kill().unwrap();
     killed.wait().unwrap();
+    [2, 3].into_iter().for_each(|gate| open(&site, gate)); // from here on no trial waits
     let (before, first) = (sweep(&site), run_of(&site, &sweep(&site).trials[0]).manifest().run);
     assert_eq!(
         before.trials.iter().map(|trial| trial.state).collect::<Vec<_>>(),
@@ -138,7 +139,6 @@ fn e2e_a_sweep_that_was_killed_goes_on_with_the_trials_that_are_missing() {
     changed.said(2, &["'values = [1, 2, 3]'", "'values = [1, 2, 4]'", "--out"]);
     Ended::of(site.run_command(&text).args(["--seconds", "1"])).said(2, &["--seconds"]);
     assert_eq!(sweep(&site), before, "what is refused changes nothing");
-    [2, 3].into_iter().for_each(|gate| open(&site, gate));
     let went_on = Ended::of(&mut site.run_command(&text));
     let table = went_on.json(0);
     went_on.said(0, &["trial 2 was cut off, and is made anew", "trial-0002"]);
