@@ -3,6 +3,7 @@
 import array
 import html
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -54,7 +55,9 @@ def test_every_figure_of_stages_is_the_commands_to_the_tick(swinging_run, comman
 
 
 def test_a_notebook_shows_a_run_as_the_command_prints_it(swinging_run, command, tmp_path):
-    printed = subprocess.run([command, "show", swinging_run], check=True, capture_output=True, text=True).stdout
+    to_a_file = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    words = [command, "show", swinging_run]
+    printed = subprocess.run(words, check=True, capture_output=True, text=True, env=to_a_file).stdout
     assert tickscope.open(swinging_run)._repr_html_() == f"<pre>{html.escape(printed)}</pre>"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
