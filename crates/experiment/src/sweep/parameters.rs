@@ -46,6 +46,11 @@ impl ParameterPlan {
         if values.is_empty() {
             return Err(wrong("expected values, found none. Name those that it is to take".into()));
         }
+        if let Some(endless) = values.iter().find(|value| value.number().is_some_and(|number| !number.is_finite())) {
+            return Err(wrong(format!(
+                "expected finite numbers, found {endless}. Leave it out, or write it as a text"
+            )));
+        }
         let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
         match texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text)) {
             Some((_, text)) => Err(wrong(format!(

@@ -66,6 +66,8 @@ fn what_cannot_be_swept_is_refused_with_what_was_expected() {
     for (parameter, said) in [
         ("values = []", "found none"),
         ("values = [1, 1]", "found '1' twice"),
+        ("values = [1, inf]", "found inf"),
+        ("values = [nan]", "expected finite numbers"),
         ("values = [1]\nsteps = 2", "values = [...], or from, to and steps"),
         ("from = 1\nto = 2", "from, to and steps"),
         ("from = \"a\"\nto = 2\nsteps = 2", "numbers in from and to"),
