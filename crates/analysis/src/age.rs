@@ -8,15 +8,18 @@
 //! second half would take most of the window from the others: it is named, and in no average. Assumes: 120 bytes an
 //! update fit in memory. Guarantees: every update is received, lost, refused or without a generation, and counted;
 //! what is older than the freshest lowers no age; an update that was received before it was generated is a finding.
-//! Deliberately absent: what was never stamped; text for people.
+//! Where stamps of one of the points are missing no ends are told, and why; where an id is generated again and the
+//! layout keeps one passage of each, there is no answer. Deliberately absent: what was never stamped; text for people.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
+use tickscope_store::Channel;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
-    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Stage, StageRole, StampAt, Traces, aged,
+    AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Rule, Stage, StageRole, StampAt, Traces, aged,
     aged_without_delay, by_arrival, corners, excess, suggestion,
 };
 
@@ -104,6 +107,8 @@ pub struct Age {
     pub keys: Vec<KeyAge>,
     /// Keys beyond [`MOST_AGED_KEYS`].
     pub keys_left_out: usize,
+    /// Why no figure has ends: stamps of one of the points that are missing, or that its policy leaves out.
+    pub lacking: Vec<String>,
     /// Updates that were received before they were generated, some of them by name.
     pub findings: Vec<String>,
     /// How it went for the key of the largest excess, of those with few updates only where no other has any.
@@ -259,6 +264,7 @@ pub fn age(scan: &Scan, asked: &AgeQuery) -> Result<Age, Error> {
     let value = Wanted { point: ends[0], attribute: Attribute::Value };
     let stage = Stage { name: String::new(), from: ends[0], to: ends[1], role: StageRole::Extra };
     let wanted = if key == AgeKey::Value { vec![value] } else { Vec::new() };
+    let reused = AtomicU64::new(0);
     let of = |piece: &Piece<'_>, row: usize, found: &mut Vec<(i64, Seen)>| {
         let Some((at, what)) = seen(piece, row, &stage) else { return };
         let key = match key {
@@ -267,11 +273,31 @@ pub fn age(scan: &Scan, asked: &AgeQuery) -> Result<Age, Error> {
             AgeKey::None => None,
         };
         let is_doubled = piece.traces.occurrences()[row] == 0 && is_doubled(piece.traces, row, ends);
+        let is_kept_once = piece.layout.points()[ends[0]].rule != Rule::All;
+        reused.fetch_add(u64::from(is_kept_once && passed_again(piece.traces, row, ends[0])), Relaxed);
         found.push((at, Seen { key, id: piece.traces.ids()[row], what, is_doubled }));
     };
     let mut in_time = InTime::new(wanted, of);
     scan.over(&mut in_time)?;
-    Gathered::of(&scan.inputs.clocks, ends, in_time.ordered()).aged(asked, key, (&scan.inputs.clocks, scan.hertz()))
+    expect_once(reused.load(Relaxed), asked)?;
+    let clocks = &scan.inputs.clocks;
+    let found = Gathered::of(clocks, ends, in_time.ordered()).aged(asked, key, (clocks, scan.hertz()))?;
+    let lacking: Vec<String> =
+        [&asked.from, &asked.to].into_iter().filter_map(|place| lacking(&scan.channels, place)).collect();
+    Ok(if lacking.is_empty() { found } else { Age { lacking, ..found.without_ends() } })
+}
+
+/// What is missing of a point's stamps; `None`: every one that was taken is there.
+fn lacking(channels: &[Channel], place: &Place) -> Option<String> {
+    let own = || channels.iter().filter(|channel| channel.is_at(place));
+    let missing = own().fold(0_i64, |sum, channel| {
+        let lost = [channel.dropped, channel.refused, channel.uncommitted, channel.overwritten.unwrap_or(0)];
+        lost.into_iter().fold(sum, i64::saturating_add)
+    });
+    let thinned = own().find(|channel| !channel.keeps_all()).map(|channel| format!("policy {}", channel.policy));
+    let lost = (missing > 0).then(|| format!("{missing} stamps were dropped, refused, overwritten or cut off"));
+    let told: Vec<String> = lost.into_iter().chain(thinned).collect();
+    (!told.is_empty()).then(|| format!("{place}: {}", told.join("; ")))
 }
 
 fn point(scan: &Scan, named: &Place) -> Result<usize, Error> {
@@ -311,6 +337,23 @@ fn seen(piece: &Piece<'_>, row: usize, stage: &Stage) -> Option<(i64, What)> {
         Some((at, delay)) => (at, What::Received { raws: [from, to], delay }),
         None => (i64::MAX, What::Refused),
     })
+}
+
+/// Returns whether the id of a row passed a point more than once.
+fn passed_again(traces: &Traces, row: usize, point: usize) -> bool {
+    traces.marks(row).is_some_and(|marks| marks.points()[point].is_several())
+}
+
+/// Updates of an id that was generated again are in no trace where one passage of each id is kept.
+fn expect_once(reused: u64, asked: &AgeQuery) -> Result<(), Error> {
+    let from = &asked.from;
+    match reused {
+        0 => Ok(()),
+        _ => Err(Error::input(format!(
+            "--age: expected ids that pass {from} once, found {reused} that passed it again, whose other updates are \
+             in no trace. Ask by a layout with the rule 'all' for {from}: --layout, or [layout.rules] in the run file"
+        ))),
+    }
 }
 
 /// Returns whether the id of a row was generated once, and received more than once.
@@ -384,9 +427,10 @@ impl OfKey {
     fn follows(&mut self, clocks: &Clocks, [from, to]: [usize; 2], (raws, generated): ([i64; 2], i64)) -> bool {
         let open = |point: usize, before: i64, tick: i64| {
             let [before, tick] = [before, tick].map(|tick| StampAt { point, tick });
-            before.tick != tick.tick && clocks.may_precede(before, tick) && clocks.may_precede(tick, before)
+            clocks.may_precede(before, tick) && clocks.may_precede(tick, before)
         };
-        let is_open = self.freshest.is_some_and(|(_, before)| open(from, before, raws[0]))
+        // One stamp for several generations says that they are as old; one reading at the receiver says no order.
+        let is_open = self.freshest.is_some_and(|(_, before)| before != raws[0] && open(from, before, raws[0]))
             || self.last.is_some_and(|before| open(to, before, raws[1]));
         self.last = Some(raws[1]);
         if self.freshest.is_none_or(|(freshest, _)| generated > freshest) {
@@ -432,6 +476,7 @@ impl Gathered {
             excess_by_update: None,
             keys: Vec::new(),
             keys_left_out: 0,
+            lacking: Vec::new(),
             findings: self.findings(asked),
             drawn: None,
         };
@@ -526,6 +571,26 @@ impl OfKey {
     }
 }
 
+impl Age {
+    /// The same figures, none of which has an end.
+    fn without_ends(mut self) -> Self {
+        let of = |ages: Ages| {
+            let open = |span: AgeSpan| AgeSpan { lo_ticks: None, hi_ticks: None, ..span };
+            Ages {
+                average: open(ages.average),
+                peak: ages.peak.map(open),
+                above: ages.above.map(|above| AgeShare { lo: 0.0, hi: 1.0, ..above }),
+                without_delay: ages.without_delay.map(open),
+                excess: ages.excess.map(open),
+            }
+        };
+        self.over_keys = self.over_keys.map(of);
+        self.keys.iter_mut().for_each(|key| key.ages = key.ages.take().map(of));
+        self.excess_by_update = self.excess_by_update.map(|span| AgeSpan { lo_ticks: None, hi_ticks: None, ..span });
+        self
+    }
+}
+
 impl AgeSpan {
     fn of(AgeBounds { estimate, lo, hi }: AgeBounds) -> Self {
         Self { estimate_ticks: estimate, lo_ticks: Some(lo), hi_ticks: Some(hi) }
@@ -554,8 +619,11 @@ impl Found {
         let without_delay = aged_without_delay(updates, window, error).map(|found| found.average);
         let excess = without_delay.and_then(|without_delay| {
             let apart = aged.average.beyond(without_delay)?;
-            // Both hold. That of the shared clocks is the narrower one unless updates are closer than they can be told.
-            Some(excess(updates, window, error, source).map_or(apart, |ends| apart.within(ends)))
+            // Both hold where the receiver's axis is exact: waits are cut at the window on it. That of the shared
+            // clocks is the narrower one unless updates are closer than they can be told.
+            let is_exact = error.slope[0] == 0 && error.fixed == 0;
+            let narrow = if is_exact { excess(updates, window, error, source) } else { None };
+            Some(narrow.map_or(apart, |ends| apart.within(ends)))
         });
         Some(Self { aged, without_delay, excess })
     }

@@ -12,7 +12,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
-use tickscope_store::{KeyedReader, KeyedRows, Run};
+use tickscope_store::{Channel, KeyedReader, KeyedRows, Run};
 use tickscope_trace::{Attribute, Clocks, Column, Durations, Layout, Marks, StageRole, Traces};
 
 use crate::Query;
@@ -200,6 +200,8 @@ pub struct Scan {
     pub(crate) readers: Vec<KeyedReader>,
     /// The plot data of each clock map, for whoever asked for them.
     pub(crate) curves: Vec<ClockMapCurve>,
+    /// Every channel that stamped.
+    pub(crate) channels: Vec<Channel>,
     hertz: u64,
 }
 
@@ -213,7 +215,8 @@ impl Scan {
     pub(crate) fn with(run: &Run, query: &Query, beside: Beside<'_>) -> Result<Self, Error> {
         let inputs = Inputs::of(run, query, beside)?;
         let readers = traces_of(run, &inputs.layout)?;
-        Ok(Self { inputs, readers, curves: Vec::new(), hertz: reference_node(run.manifest())?.counter.frequency.hertz })
+        let hertz = reference_node(run.manifest())?.counter.frequency.hertz;
+        Ok(Self { inputs, readers, curves: Vec::new(), channels: run.channels()?.found, hertz })
     }
 
     /// The points, and the stages between them.

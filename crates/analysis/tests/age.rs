@@ -6,7 +6,7 @@ use site::{Site, Stamped, write};
 use tickscope_analysis::{
     Age, AgeKey, AgeQuery, AgeSpan, KeyAge, NoAge, Query, Scan, age, analyse_counts, analyse_scan, ready,
 };
-use tickscope_store::{Origin, Run, StampColumns, next_segment, write_segment};
+use tickscope_store::{Origin, Run, StampColumns, next_segment, read_channels, write_channels, write_segment};
 
 const PATH: [&str; 2] = ["client.send", "server.received"];
 const BEGIN: i64 = 1_000_000;
@@ -32,16 +32,22 @@ fn run(site: &Site) -> Run {
 
 /// Ids in `again` are received once more.
 fn run_with(site: &Site, again: &[(i64, i64)]) -> Run {
+    run_of(site, &UPDATES, [&[], again])
+}
+
+/// Ids in `again` are generated and received once more.
+fn run_of(site: &Site, all: &[(i64, i64, Option<i64>)], again: [&[(i64, i64)]; 2]) -> Run {
     let mut run = site.run(&PATH, &[]);
     let mut manifest = run.manifest().clone();
     manifest.nodes[1].boot = manifest.nodes[0].boot;
     manifest.nodes.iter_mut().for_each(|node| node.counter.frequency.hertz = 1_000_000_000);
     run.set_manifest(manifest).unwrap();
-    let updates = || UPDATES.iter().zip(0..);
-    let sent: Vec<(i64, i64)> = updates().map(|((_, generated, _), id)| (id, BEGIN + generated)).collect();
+    let updates = || all.iter().zip(0..);
+    let sent = updates().map(|((_, generated, _), id)| (id, BEGIN + generated));
+    let sent: Vec<(i64, i64)> = sent.chain(again[0].iter().copied()).collect();
     let received = updates().filter_map(|((.., received), id)| Some((id, BEGIN + (*received)?)));
     // An id whose generation nobody stamped.
-    let received: Vec<(i64, i64)> = received.chain([(99, BEGIN + 2222)]).chain(again.iter().copied()).collect();
+    let received: Vec<(i64, i64)> = received.chain([(99, BEGIN + 2222)]).chain(again[1].iter().copied()).collect();
     let stamped = [(PATH[0], &sent), (PATH[1], &received)].map(|(place, stamps)| {
         let (node, point) = place.split_once('.').unwrap();
         Stamped { node, point, ordering: "plain", clock: "tsc", stamps, lost: &[] }
@@ -49,8 +55,8 @@ fn run_with(site: &Site, again: &[(i64, i64)]) -> Run {
     let segment = next_segment(&run.paths().stamps(&PATH[0].parse().unwrap())).unwrap();
     write(&run, &stamped);
     let (id, tick): (Vec<i64>, Vec<i64>) = sent.into_iter().unzip();
-    let value = UPDATES.iter().map(|(key, ..)| Some(*key)).collect();
-    let columns = StampColumns { value, ..StampColumns::slim(tick, id, vec![0; UPDATES.len()]) };
+    let value = all.iter().map(|(key, ..)| Some(*key)).chain(again[0].iter().map(|_| Some(1))).collect();
+    let columns = StampColumns { value, ..StampColumns::slim(tick, id, vec![0; all.len() + again[0].len()]) };
     std::fs::remove_file(&segment).unwrap();
     write_segment(&segment, &columns, &Origin::default()).unwrap();
     ready(run, None).unwrap().run
@@ -161,4 +167,48 @@ fn updates_received_before_they_were_generated_are_a_finding_and_stay_in_the_fig
     let told = format!("id 0, generated at {}, received at {BEGIN}, at most -99 ticks later", BEGIN + 100);
     assert!(found.findings[0].contains(&told), "{:?}", found.findings);
     assert!(found.over_keys.unwrap().average.estimate_ticks < 1000);
+}
+
+#[test]
+fn ids_that_are_generated_again_are_refused_where_one_passage_is_kept() {
+    let site = Site::new();
+    let run = run_of(&site, &UPDATES, [&[(1, BEGIN + 1600)], &[(1, BEGIN + 1700)]]);
+    let scan = Scan::of(&run, &Query::default()).unwrap();
+    let [from, to] = PATH.map(|place| place.parse().unwrap());
+    let why = age(&scan, &AgeQuery { from, to, key: None, limit_ns: None }).unwrap_err().to_string();
+    assert!(why.contains("ids that pass client.send once, found 1 ") && why.contains("rule 'all'"), "{why}");
+}
+
+#[test]
+fn where_stamps_are_missing_no_ends_are_told_and_why() {
+    for (dropped, policy, said) in [
+        (2, "buffered", "server.received: 2 stamps were dropped, refused, overwritten or cut off"),
+        (0, "every", "server.received: policy every"),
+    ] {
+        let site = Site::new();
+        let run = run(&site);
+        let whole = asked(&run, PATH, None);
+        let place = run.paths().channels("server");
+        let mut channels = read_channels(&place).unwrap();
+        (channels[0].dropped, channels[0].policy) = (dropped, policy.into());
+        write_channels(&place, &channels).unwrap();
+        let found = asked(&run, PATH, None);
+        assert_eq!((whole.lacking.len(), &found.lacking[..]), (0, &[said.to_owned()][..]));
+        let [before, after] = [whole, found].map(|found| found.over_keys.unwrap());
+        assert_eq!(after.average.estimate_ticks, before.average.estimate_ticks);
+        let spans = [Some(after.average), after.peak, after.without_delay, after.excess];
+        assert!(spans.iter().flatten().all(|span| span.lo_ticks.is_none() && span.hi_ticks.is_none()), "{after:?}");
+        assert_eq!(after.above.map(|above| (above.lo, above.hi)), Some((0.0, 1.0)));
+    }
+}
+
+#[test]
+fn two_receptions_of_one_reading_leave_the_peaks_open() {
+    let peak = |second: i64| {
+        let updates = [(1, 0, Some(100)), (1, 900, Some(1200)), (1, 1000, Some(second)), (1, 2900, Some(3000))];
+        let site = Site::new();
+        let found = asked(&run_of(&site, &updates, [&[], &[]]), PATH, None);
+        (found.updates.unresolved > 0, found.over_keys.unwrap().peak.unwrap().lo_ticks.is_none())
+    };
+    assert_eq!([peak(1200), peak(1300)], [(true, true), (false, false)]);
 }

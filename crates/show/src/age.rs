@@ -241,6 +241,12 @@ impl AgeTable<'_> {
             let (excess, unit) = (self.span(excess), self.unit().name());
             remarks.push(format!("Mean excess over updates, not over keys: {excess} {unit}."));
         }
+        if !self.age.lacking.is_empty() {
+            remarks.push(format!(
+                "No ends are told, since stamps are missing: {}. Ages may be lower than is told, or higher.",
+                self.age.lacking.join("; ")
+            ));
+        }
         let lost = "generated and not received (lost, or on the way at the end), and lower no age";
         let lower = "in no figure: the age may be lower than is told";
         let counts = [

@@ -41,6 +41,22 @@ impl AxisError {
         let part = error.checked_mul(ticks.max(0))?;
         Some(i128::from(self.fixed) - (-part).div_euclid(of.max(1)))
     }
+
+    /// How far so much true time may be from what the axis says of it, by the axis's rate.
+    pub(crate) fn off(&self, ticks: i128) -> Option<i128> {
+        let [part, of] = self.slope.map(i128::from);
+        let rest = Some(of - part).filter(|&rest| rest > 0)?;
+        Some(-(-part.checked_mul(ticks.abs())?).div_euclid(rest))
+    }
+
+    /// Parts of a window of that length, with what they may be of it in true time: where the axis runs too fast while
+    /// the age is above and too slow while it is not, or the other way round, a part `a` and the rest `b` become
+    /// `a (1 + e)` and `b (1 - e)`, and the share moves by less than `2 e min(a, b) / (1 - e)`.
+    fn around(&self, [near, lo, hi]: [i128; 3], length: i128) -> Option<[i128; 3]> {
+        let open = |part: i128| Some(2 * (self.off(part.min(length - part))? + i128::from(self.fixed)));
+        // No part is below nothing or above all: this bounds, and hides nothing.
+        Some([near, (lo - open(lo)?).max(0), (hi + open(hi)?).min(length)])
+    }
 }
 
 /// A figure, and what the true one lies between, rounded outward to whole ticks.
@@ -205,7 +221,7 @@ pub fn aged(updates: &[Arrival], window: [i64; 2], limit: Option<[i64; 2]>, erro
         0 => None,
         count => Some(bounded(peaks(updates, window), count.into())?),
     };
-    let time_above = [estimate, below, above].map(|area| area.above);
+    let time_above = error.around([estimate, below, above].map(|area| area.above), length)?;
     Some(Aged {
         effective: estimate.effective,
         obsolete: estimate.obsolete,

@@ -25,7 +25,8 @@
 //! Levels below all generations have passed before the window if one of these has for sure, and an arrival; where none
 //! has, there is no answer.
 //!
-//! Assumes: arrivals, with errors as in `age.rs`. Guarantees: integers of 128 bits, rounded outward; exact where clocks
+//! Assumes: arrivals, with errors as in `age.rs`, on a receiver's axis whose rate is exact: a wait that is cut at the
+//! window's end is told on it. Guarantees: integers of 128 bits, rounded outward; exact where clocks
 //! are. Deliberately absent: the estimate, which is the difference of the two ages'.
 
 use crate::age::{Arrival, AxisError};
@@ -127,13 +128,6 @@ impl Wait<'_> {
 }
 
 impl AxisError {
-    /// How far so much true time may be from what the axis says of it, by the axis's rate.
-    fn off(&self, ticks: i128) -> Option<i128> {
-        let [part, of] = self.slope.map(i128::from);
-        let rest = Some(of - part).filter(|&rest| rest > 0)?;
-        Some(-(-part.checked_mul(ticks.abs())?).div_euclid(rest))
-    }
-
     /// Returns whether so many ticks on the axis are some time for sure, or none at all.
     fn is_later(&self, ticks: i128) -> Option<bool> {
         let [part, of] = self.slope.map(i128::from);

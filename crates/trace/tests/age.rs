@@ -93,6 +93,24 @@ fn without_delays_an_update_counts_from_its_generation() {
     assert!(found.average.lo <= 4 && found.average.hi >= 7, "{found:?}");
 }
 
+/// Above 700 from 695 to 2000. Where the axis runs too slow while the age is above and too fast before, or the other
+/// way round, a share is as much more or less.
+#[test]
+fn the_share_above_a_limit_holds_an_axis_that_changes_its_rate_with_it() {
+    let updates = [at(0, 5), at(1000, 900)];
+    let axis = AxisError { slope: [1, 100], ..AxisError::NONE };
+    let Some(AgeBounds { estimate, lo, hi }) = aged(&updates, [0, 2000], Some([700, 700]), axis).unwrap().above else {
+        panic!("a limit was given")
+    };
+    assert_eq!(estimate, 1305);
+    for rate in [99.0, 101.0] {
+        let (above, below) = (1305.0 * rate, 695.0 * (200.0 - rate));
+        let ticks = 2000.0 * above / (above + below);
+        assert!(lo as f64 <= ticks && ticks <= hi as f64, "{lo} {ticks} {hi}");
+    }
+    assert!((1250..1300).contains(&lo) && (1310..1360).contains(&hi), "{lo} {hi}");
+}
+
 /// Generated at 0, 10 and 22: from 4 to 30 the age is 6 ticks above what it would be without delays on average.
 #[test]
 fn the_excess_of_right_clocks_is_exact_and_a_common_error_widens_it_once() {
