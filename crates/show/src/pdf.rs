@@ -152,9 +152,7 @@ impl Drawing {
     }
 
     fn text(&mut self, node: Node<'_, '_>, style: Style, [x, y]: [f32; 2]) {
-        // Latin-1, as the encoding of the font has it; no name of a point has any other letter.
-        let letters: Vec<u8> =
-            node.text().unwrap_or_default().chars().map(|of| u8::try_from(of).unwrap_or(b'?')).collect();
+        let letters = latin(node.text().unwrap_or_default());
         let width = |&letter: &u8| WIDTHS.get(usize::from(letter).wrapping_sub(32)).copied().unwrap_or(556);
         let length = letters.iter().map(width).map(f32::from).sum::<f32>() * style.font_size / 1000.0;
         let start = match node.attribute("text-anchor") {
@@ -191,6 +189,31 @@ impl Style {
         }
         Ok(self)
     }
+}
+
+/// Text in Latin-1, as the encoding of the font has it: signs, spaces and powers of ten in other letters; no name of a
+/// point has any that it lacks.
+fn latin(text: &str) -> Vec<u8> {
+    const RAISED: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+    let mut letters = Vec::new();
+    let mut is_power = false;
+    for letter in text.chars() {
+        let digit = RAISED.chars().position(|raised| raised == letter).filter(|_| is_power || letters.ends_with(b"10"));
+        if !is_power && (digit.is_some() || letter == '⁻') && letters.ends_with(b"10") {
+            letters.pop();
+            letters.push(b'e'); // 1e5
+            is_power = true;
+        }
+        match (letter, digit) {
+            (_, Some(digit)) => letters.push(b'0' + digit as u8),
+            ('−' | '–' | '⁻', _) => letters.push(b'-'),
+            ('→', _) => letters.extend(b"->"),
+            ('\u{202f}' | '\u{2009}', _) => letters.push(b' '),
+            _ => letters.push(u8::try_from(letter).unwrap_or(b'?')),
+        }
+        is_power &= digit.is_some() || letter == '⁻';
+    }
+    letters
 }
 
 fn wrong(expected: &str, found: &str) -> String {
@@ -244,6 +267,19 @@ mod tests {
         // 5, space, micro sign and s are 556 + 278 + 556 + 500 thousandths wide.
         assert!(text.contains("81.1 10 Td"), "{text}");
         assert!(text.contains("<3520B573> Tj") || text.contains("(5 \\265s) Tj"), "{text}");
+    }
+
+    #[test]
+    fn signs_and_powers_that_the_font_lacks_are_written_in_its_letters() {
+        for (text, expected) in [
+            ("10⁵", "1e5"),
+            ("10⁻¹², 10⁷ or 10000", "1e-12, 1e7 or 10000"),
+            ("[−0.50, 1\u{202f}024], a → b, 5 – 7", "[-0.50, 1 024], a -> b, 5 - 7"),
+            ("±3.00\u{a0}µs² of 10", "±3.00\u{a0}µs² of 10"),
+        ] {
+            let letters: String = latin(text).into_iter().map(char::from).collect();
+            assert_eq!(letters, expected);
+        }
     }
 
     #[test]
