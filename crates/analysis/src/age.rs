@@ -20,7 +20,7 @@ use tickscope_store::Channel;
 use tickscope_tick::{Place, fraction_down, fraction_up};
 use tickscope_trace::{
     AgeBounds, Aged, Arrival, Attribute, AxisError, Clocks, Common, Rule, Stage, StageRole, StampAt, Traces, aged,
-    aged_without_delay, by_arrival, corners, excess, suggestion,
+    aged_without_delay, by_arrival, corners, suggestion,
 };
 
 use crate::error::Error;
@@ -365,8 +365,10 @@ fn is_doubled(traces: &Traces, row: usize, ends: [usize; 2]) -> bool {
 /// Updates by key.
 struct Gathered {
     keys: BTreeMap<Option<i64>, OfKey>,
-    ends: [usize; 2],
-    reach: [Common; 2],
+    /// The point where updates are received.
+    to: usize,
+    /// How far a reading there reaches, at most.
+    reach: Common,
     updates: Updates,
     named: Vec<String>,
 }
@@ -375,8 +377,8 @@ impl Gathered {
     fn of(clocks: &Clocks, [from, to]: [usize; 2], ordered: impl Iterator<Item = (i64, Seen)>) -> Self {
         let mut all = Self {
             keys: BTreeMap::new(),
-            ends: [from, to],
-            reach: [Common { below_ticks: 0, above_ticks: 0 }; 2],
+            to,
+            reach: Common { below_ticks: 0, above_ticks: 0 },
             updates: Updates::default(),
             named: Vec::new(),
         };
@@ -410,9 +412,7 @@ impl Gathered {
                     ));
                 }
             }
-            for ((reach, point), raw) in all.reach.iter_mut().zip([from, to]).zip(raws) {
-                *reach = reach.widest(clocks.reading_reach(point, raw).unwrap_or(*reach));
-            }
+            all.reach = all.reach.widest(clocks.reading_reach(to, raws[1]).unwrap_or(all.reach));
             let key = all.keys.entry(key).or_default();
             key.received.push(Arrival { at, delay });
             all.updates.unresolved += u64::from(key.follows(clocks, [from, to], (raws, at - delay[0])));
@@ -453,7 +453,7 @@ struct Windows {
 
 impl Gathered {
     fn aged(self, asked: &AgeQuery, key: AgeKey, (clocks, hertz): (&Clocks, u64)) -> Result<Age, Error> {
-        let [source, error] = [0, 1].map(|end| clocks.axis_error(self.ends[end], self.reach[end]));
+        let error = clocks.axis_error(self.to, self.reach);
         let Windows { half, primed: window, full } = self.windows(error).ok_or_else(|| self.none(asked))?;
         let is_late = |of: &OfKey| of.received.first().is_none_or(|update| update.at > half);
         let counted = || self.keys.values().filter(|of| !is_late(of));
@@ -487,7 +487,7 @@ impl Gathered {
                 false => is_late(of).then_some(NoAge::Late),
             };
             let found = match why {
-                None => Some(Found::of(&of.received, window, limit, [source, error]).ok_or_else(wide)?),
+                None => Some(Found::of(&of.received, window, limit, error).ok_or_else(wide)?),
                 Some(_) => None,
             };
             let excess = found.as_ref().and_then(|found| Some((!found.has_few(), found.excess?.estimate)));
@@ -609,22 +609,10 @@ struct Found {
 }
 
 impl Found {
-    fn of(
-        updates: &[Arrival],
-        window: [i64; 2],
-        limit: Option<[i64; 2]>,
-        [source, error]: [AxisError; 2],
-    ) -> Option<Self> {
+    fn of(updates: &[Arrival], window: [i64; 2], limit: Option<[i64; 2]>, error: AxisError) -> Option<Self> {
         let aged = aged(updates, window, limit, error)?;
         let without_delay = aged_without_delay(updates, window, error).map(|found| found.average);
-        let excess = without_delay.and_then(|without_delay| {
-            let apart = aged.average.beyond(without_delay)?;
-            // Both hold where the receiver's axis is exact: waits are cut at the window on it. That of the shared
-            // clocks is the narrower one unless updates are closer than they can be told.
-            let is_exact = error.slope[0] == 0 && error.fixed == 0;
-            let narrow = if is_exact { excess(updates, window, error, source) } else { None };
-            Some(narrow.map_or(apart, |ends| apart.within(ends)))
-        });
+        let excess = without_delay.and_then(|without_delay| aged.average.beyond(without_delay));
         Some(Self { aged, without_delay, excess })
     }
 

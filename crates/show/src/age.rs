@@ -66,20 +66,29 @@ impl AgeTable<'_> {
             _ => format!(" of key {}, that of the largest excess,", self.key_name(drawn.key)),
         };
         let mut caption = format!(
-            "Age{of} over the window{}. What the clocks leave open is the band behind the line, where it is wider.",
+            "Age{of} over the window{}. {}",
             near.as_ref().map_or(
                 "",
                 |_| ", of many updates the highest and the lowest of each stretch; and around its \
                                          highest all of it"
-            )
+            ),
+            match self.is_bounded() {
+                true => "What the clocks leave open is the band behind the line, where it is wider.",
+                false => "Stamps are missing, so nothing bounds it.",
+            }
         );
         let mut drawings: Vec<Figure> = [whole].into_iter().chain(near).collect();
         if let Some(keys) = self.by_key() {
-            caption += " Last: the average age of each key, the oldest first, with its band.";
+            caption += " Last: the average age of each key, the oldest first.";
             drawings.push(keys);
         }
         let Age { from, to, .. } = self.age;
         Some(DrawnFigure::of("age", format!("Age at {to} of what {from} generates"), caption, drawings))
+    }
+
+    /// Returns whether no stamp is missing, so that figures have ends.
+    fn is_bounded(&self) -> bool {
+        self.age.lacking.is_empty()
     }
 
     fn ns(&self, ticks: i64) -> f64 {
@@ -92,7 +101,8 @@ impl AgeTable<'_> {
             let corner = |&[tick, age]: &[i64; 2]| [self.ns(tick - begin), self.ns(age)];
             line.iter().map(corner).collect::<Vec<[f64; 2]>>()
         };
-        let (line, below, above) = (of(line), of(below), of(above));
+        let line = of(line);
+        let [below, above] = [below, above].map(|end| if self.is_bounded() { of(end) } else { line.clone() });
         let x = Axis::around(line.iter().map(|[x, _]| *x), short).named("since it begins");
         let y = Axis::from_0(above.iter().map(|[_, y]| *y), short).named(name);
         let mut figure = Figure::plane(x, y);

@@ -297,12 +297,6 @@ impl AgeBounds {
             hi: self.hi.checked_sub(other.lo)?,
         })
     }
-
-    /// Narrowed to `lo` and `hi`, between which the true one is as well; estimates are rounded by themselves, so that
-    /// they may be a tick out of these.
-    pub fn within(self, [lo, hi]: [i64; 2]) -> Self {
-        Self { lo: self.lo.max(lo.min(self.estimate)), hi: self.hi.min(hi.max(self.estimate)), ..self }
-    }
 }
 
 /// What the three sawteeth are held against, so that the lower one is above its limit only where the true age surely is

@@ -15,7 +15,6 @@ mod bounds;
 mod clocks;
 mod duration;
 mod error;
-mod excess;
 pub mod infer;
 mod join;
 mod layout;
@@ -35,7 +34,6 @@ pub use bounds::{Apart, Common, RefusedBy, SUSPICIONS_KEPT, StageTally, Suspicio
 pub use clocks::{Clock, Clocks, CounterPair, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
-pub use excess::excess;
 pub use infer::Sighting;
 pub use join::{
     AttemptContradiction, JoinCounts, Limits, LinkCounts, MOST_SPANNED, MayPrecede, PointCounts, SHORT_SPAN, SPARSEST,

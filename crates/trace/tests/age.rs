@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
-use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, corners, excess};
+use tickscope_trace::{AgeBounds, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, corners};
 
 fn at(at: i64, delay: i64) -> Arrival {
     Arrival { at, delay: [delay; 3] }
@@ -111,45 +111,6 @@ fn the_share_above_a_limit_holds_an_axis_that_changes_its_rate_with_it() {
     assert!((1250..1300).contains(&lo) && (1310..1360).contains(&hi), "{lo} {hi}");
 }
 
-/// Generated at 0, 10 and 22: from 4 to 30 the age is 6 ticks above what it would be without delays on average.
-#[test]
-fn the_excess_of_right_clocks_is_exact_and_a_common_error_widens_it_once() {
-    let updates = [at(4, 4), at(16, 6), at(30, 8)];
-    let of = |updates: &[Arrival], window| excess(updates, window, AxisError::NONE, AxisError::NONE);
-    let area = |[begin, end]: [i64; 2]| {
-        let found = |generated: bool, tick: i64| {
-            let known = updates.iter().filter(|update| update.at - if generated { update.delay[0] } else { 0 } <= tick);
-            known.map(|update| update.at - update.delay[0]).max().unwrap()
-        };
-        (begin..end).map(|tick| found(true, tick) - found(false, tick)).sum::<i64>()
-    };
-    for window in [[4, 30], [4, 29], [10, 20], [5, 12], [16, 17], [29, 31], [30, 99]] {
-        let (area, length) = (area(window), window[1] - window[0]);
-        assert_eq!(of(&updates, window), Some([area.div_euclid(length), -(-area).div_euclid(length)]), "{window:?}");
-    }
-    assert_eq!((area([4, 30]), area([10, 20])), (156, 60));
-    // The second is overtaken by the third: what waits for it waits for that.
-    let overtaken = [at(4, 4), at(40, 30), at(30, 8)];
-    assert_eq!(of(&overtaken, [4, 44]), Some([(10 * 20 + 12 * 8) / 40, 8]));
-    // As many ticks to either side, not three times as many.
-    let steady: Vec<Arrival> = (0..1000).map(|place| at(place * 1000 + 300, 300)).collect();
-    let off: Vec<Arrival> = steady.iter().map(|update| Arrival { delay: [300, 250, 350], ..*update }).collect();
-    let window = [300, 999_300];
-    assert_eq!(of(&steady, window), Some([300, 300]));
-    assert_eq!(of(&off, window), Some([250, 350]));
-}
-
-/// The last is told to be generated at 1001, and was at 995, before the one at 1000: of 1000 levels 995 wait for 55
-/// ticks, and five for 50.
-#[test]
-fn the_excess_holds_whichever_of_two_updates_was_generated_first() {
-    let updates = [at(0, 0), at(1050, 50), Arrival { at: 1100, delay: [99, 99, 105] }];
-    let source = AxisError { fixed: 10, ..AxisError::NONE };
-    let [lo, hi] = excess(&updates, [0, 1300], AxisError::NONE, source).unwrap();
-    let area = 995 * 55 + 5 * 50;
-    assert!(lo * 1300 <= area && area <= hi * 1300, "{lo} {hi}");
-}
-
 #[test]
 fn areas_of_a_century_of_ticks_do_not_overflow() {
     let year = 3_000_000_000_i64 * 86_400 * 365;
@@ -229,7 +190,6 @@ struct Truth {
     told: Vec<Arrival>,
     slope: i64,
     error: AxisError,
-    source: AxisError,
 }
 
 impl Truth {
@@ -257,10 +217,7 @@ impl Truth {
         by_arrival(&mut told);
         let slope_of = |most: i64, of: i64| [most, of].map(|parts| parts as u64);
         let error = AxisError { reading: width as u64, fixed: width as u64 + 1, slope: slope_of(most_slope, PARTS) };
-        // What is a part of the true time is a larger one of an axis that is too slow.
-        let fixed = source_width as u64 + 2;
-        let source = AxisError { reading: fixed, fixed, slope: slope_of(most_drift, PARTS - most_drift) };
-        Self { updates, told, slope, error, source }
+        Self { updates, told, slope, error }
     }
 
     /// Twice the area over the next tick of the axis had updates arrived when they were generated, within a tick of it.
@@ -288,7 +245,7 @@ impl Truth {
 #[test]
 fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
     let mut random = Random(35);
-    let [mut told_off, mut peaks, mut without_delay, mut near] = [0_u64; 4];
+    let [mut told_off, mut peaks, mut without_delay] = [0_u64; 3];
     for _ in 0..many(5_000, 100_000) {
         let truth = Truth::made(&mut random);
         let width = truth.error.reading as i64;
@@ -311,15 +268,6 @@ fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
             assert!(lo * whole <= doubled + rounded && doubled <= hi * whole + rounded, "{found:?} {doubled}");
             without_delay += 1;
         }
-        if let Some([lo, hi]) = excess(&truth.told, window, truth.error, truth.source) {
-            let without: i64 = (window[0]..window[1]).map(|tick| truth.doubled_without_delay(tick)).sum();
-            let (beyond, rounded) = (doubled - without, window[1] - window[0]);
-            assert!(
-                lo * whole <= beyond + rounded && beyond <= hi * whole + rounded,
-                "{lo} {beyond} {hi} {whole} {truth:?}"
-            );
-            near += [lo * whole + whole > beyond, hi * whole - whole < beyond].map(u64::from).iter().sum::<u64>();
-        }
         let over: i64 =
             ages.iter().map(|age| (age + PARTS + truth.slope - limit * PARTS).clamp(0, PARTS + truth.slope)).sum();
         let (above, grows) = (found.above.unwrap(), PARTS + truth.slope);
@@ -341,8 +289,8 @@ fn the_age_of_a_receiver_whose_clock_is_off_lies_in_its_interval() {
         }
     }
     assert!(
-        told_off.min(without_delay) > 1_000 && peaks.min(near) > 500,
-        "{told_off} {peaks} {without_delay} {near}: the clocks were hardly off"
+        told_off.min(without_delay) > 1_000 && peaks > 500,
+        "{told_off} {peaks} {without_delay}: the clocks were hardly off"
     );
 }
 
