@@ -362,8 +362,9 @@ struct TruthJson {
     inside: u64,
 }
 
+/// What figures rest on, as every command's JSON has it.
 #[derive(Debug, Serialize)]
-struct AssumptionJson {
+pub struct AssumptionJson {
     statement: String,
     origin: String,
     origin_kind: OriginKind,
@@ -391,7 +392,6 @@ impl<'a> RunJson<'a> {
         let stages = stages.map(|(row, &relative)| StageJson::of(&analysis.rows, row, relative, frequency.hertz));
         let unplaced = analysis.unplaced.iter();
         let unplaced = unplaced.map(|(stage, reason, count)| UnplacedJson { stage, reason, count: *count });
-        let assumptions = Assumption::all(manifest, analysis);
         let passages = &analysis.passages;
         Self {
             version: VERSION,
@@ -422,7 +422,7 @@ impl<'a> RunJson<'a> {
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
             rivals: &analysis.rivals,
             noise: analysis.noise.iter().map(|stage| StageNoiseJson::of(stage, unit)).collect(),
-            assumptions: assumptions.iter().map(|one| AssumptionJson::of(one, manifest, analysis)).collect(),
+            assumptions: AssumptionJson::all(manifest, analysis),
             cost: manifest.cost.as_ref().map(CostJson::of),
             policies: &analysis.kept.policies,
             policy_notes: analysis.kept.notes().map(String::as_str).collect(),
@@ -659,6 +659,11 @@ impl<'a> AuxiliaryClockJson<'a> {
 }
 
 impl AssumptionJson {
+    /// All that the figures of a run rest on.
+    pub fn all(manifest: &Manifest, analysis: &Analysis) -> Vec<Self> {
+        Assumption::all(manifest, analysis).iter().map(|one| Self::of(one, manifest, analysis)).collect()
+    }
+
     fn of(assumption: &Assumption, manifest: &Manifest, analysis: &Analysis) -> Self {
         let (statement, origin) = (assumption.statement(), assumption.origin());
         let matters = assumption.matters(manifest, analysis);

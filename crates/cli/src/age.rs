@@ -1,13 +1,14 @@
 //! `tickscope show --age A B`: how fresh what one point receives is of what another generates.
 
 use serde::Serialize;
-use tickscope_analysis::{Age, AgeQuery, FaultJson, Scan, age, analyse_scan};
+use tickscope_analysis::{Age, AgeQuery, AssumptionJson, FaultJson, Scan, age, analyse_scan};
 use tickscope_show::AgeTable;
+use tickscope_show::stage_table::{Shown, View, assumed};
 use tickscope_tick::Place;
 
 use crate::failure::Failure;
-use crate::options::{KeyName, ShowOptions};
-use crate::output::{note, print, print_json};
+use crate::options::{KeyName, ShowOptions, When};
+use crate::output::{self, note, print, print_json};
 use crate::show::{self, Opened, expect_sources, opened};
 
 /// Version of the JSON: within it keys are added, never removed or renamed.
@@ -19,6 +20,7 @@ struct Report<'a> {
     version: u32,
     hertz: u64,
     age: &'a Age,
+    assumptions: Vec<AssumptionJson>,
     faults: Vec<FaultJson>,
     findings: Vec<String>,
 }
@@ -44,10 +46,15 @@ pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
     let faults = faults.also(analysis.refused.clone());
     if options.json {
         let findings = found.findings.iter().cloned().chain(analysis.every_finding(&events)).collect();
-        print_json(&Report { version: VERSION, hertz, age: &found, faults: faults.json(), findings })?;
+        let assumptions = AssumptionJson::all(run.manifest(), &analysis);
+        print_json(&Report { version: VERSION, hertz, age: &found, assumptions, faults: faults.json(), findings })?;
     } else {
         let scale = options.unit.map(Into::into);
         print(AgeTable { age: &found, hertz, scale }.text().as_bytes())?;
+        let (channels, terminal) = (run.channels()?.found, output::terminal(When::Auto));
+        let shown = Shown { run, analysis: &analysis, events: &events, channels: &channels };
+        let view = View { terminal, assumptions: options.assumptions, ..View::default() };
+        print(assumed(&shown, &view).as_bytes())?;
     }
     let standing = analysis.standing(&events);
     faults.verdict(match found.findings.first() {

@@ -259,7 +259,7 @@ pub struct ShowOptions {
     /// How fresh what B receives is of what A generates, instead of the table: average age, peaks, for each key of
     /// updates; A and B are points, NODE.POINT
     #[arg(long, num_args = 2, value_names = ["A", "B"], value_hint = ValueHint::Other)]
-    #[arg(conflicts_with_all = ["counts", "by", "wide", "assumptions", "events", "quantiles"])]
+    #[arg(conflicts_with_all = ["counts", "by", "wide", "events", "quantiles"])]
     pub age: Option<Vec<Place>>,
     /// With --age, how much of the time the age is above this, such as 5ms, 200us or 1s
     #[arg(long, value_name = "AGE", requires = "age", value_hint = ValueHint::Other)]

@@ -134,6 +134,11 @@ fn limits(Shown { analysis, events, .. }: &Shown<'_>, unit: Unit, terminal: Term
     limits::lines(analysis, events, unit).into_iter().map(line).collect()
 }
 
+/// What the figures rest on, a line each.
+pub fn assumed(shown: &Shown<'_>, view: &View) -> String {
+    all_assumptions(shown, view).iter().map(|line| format!("{line}\n")).collect()
+}
+
 fn all_assumptions(shown: &Shown<'_>, view: &View) -> Vec<String> {
     let Shown { run, analysis, .. } = *shown;
     if !view.assumptions {
