@@ -51,14 +51,16 @@ static void take(struct receiver *receiver, struct tickscope_kernel *kernel, int
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-/* A send is late once the next is due, or after a millisecond. */
+/* A send is late once the next is due, or after a millisecond, unless --late says otherwise. */
 static void plan_sends(struct client *client) {
     const struct options *options = client->options;
     struct load_plan plan = {.hertz = NANOSECONDS, .start = now_ns() + NANOSECONDS / 100, .burst = 1};
     plan.until = end_ns(options, plan.start);
     const char *expected = load_per_second(&plan.rate, options->rate_hz);
     if (expected || (expected = load_constant(&client->due, &plan))) refuse(expected, "another --rate");
-    client->counts.lateness.late_ticks = options->rate_hz > 1000 ? (uint64_t)(1e9 / options->rate_hz) : 1000000;
+    double late_ms = options->rate_hz > 1000 ? 1e3 / options->rate_hz : 1;
+    if (options->late_ms > 0) late_ms = options->late_ms;
+    client->counts.lateness.late_ticks = (uint64_t)(1e6 * late_ms);
 }
 
 static void send_one(struct client *client) {

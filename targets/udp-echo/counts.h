@@ -59,6 +59,13 @@ static void print_kernel(const struct options *options, const struct counts *cou
     printf("}");
 }
 
+/* Whether the load was the one that was asked for: a sweep takes no figure of a trial in which it was not. */
+static void print_valid(const struct load_lateness *lateness) {
+    const char *fault = load_fault(lateness);
+    printf(", \"valid\": %s", fault ? "false" : "true");
+    if (fault) printf(", \"why\": [\"schedule: %s\"]", fault);
+}
+
 /* What a packet took: none of it from stamps. */
 static void print_costs(struct counts *counts) {
     struct rusage usage;
@@ -93,5 +100,6 @@ static void print_counts(const struct options *options, struct counts *counts) {
     print_costs(counts);
     if (is_client) print_schedule(&counts->lateness);
     print_kernel(options, counts);
+    if (is_client) print_valid(&counts->lateness);
     printf("}\n");
 }

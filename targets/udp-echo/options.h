@@ -18,7 +18,7 @@ struct packet {
 struct options {
     const char *role;
     struct sockaddr_in address;
-    double rate_hz, seconds;
+    double rate_hz, seconds, late_ms; /* late_ms 0: once the next is due, or after a millisecond */
     long linger_ms;
     size_t bytes;
     uint64_t token;
@@ -40,6 +40,7 @@ static int parse_option(struct options *options, const char *name, const char *v
     else if (!strcmp(name, "--size"))
         options->bytes = (size_t)number("--size in bytes", value, sizeof(struct packet), MOST_BYTES);
     else if (!strcmp(name, "--seconds")) options->seconds = number("--seconds", value, 0, 1e6);
+    else if (!strcmp(name, "--late")) options->late_ms = number("--late in ms", value, 0.001, 60000);
     else if (!strcmp(name, "--linger")) options->linger_ms = (long)number("--linger in ms", value, 0, 60000);
     else if (!strcmp(name, "--token")) options->token = strtoull(value, 0, 0);
     else if (!strcmp(name, "--wait")) options->wait = wait_named(value);

@@ -6,6 +6,7 @@
  *              [--due POINT]            stamps when each packet is due, in CLOCK_MONOTONIC: a latency from there
  *                                       leaves nothing out, however late the client sends
  *              [--clock-log FILE]       writes id,ns: CLOCK_MONOTONIC right after `response`
+ *              [--late MS]              when a send is late: of more than 1 in 1000 so late no figure may be used
  *     both:    [--wait epoll|blocking|busy]  how they wait for packets
  *              [--kernel N]             the kernel stamps every N-th packet too; 0, the default: none
  *              [--fifo PRIORITY] [--core N]
