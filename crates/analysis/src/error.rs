@@ -63,6 +63,11 @@ impl Error {
         self.kind == Kind::Finding
     }
 
+    /// Returns whether something went wrong while working, and neither input nor evidence is at fault.
+    pub fn is_work(&self) -> bool {
+        self.kind == Kind::Work
+    }
+
     /// Exit code of a command that ends with it: 1 work, 2 input, 3 finding, 4 violated, 5 unresolved.
     pub fn code(&self) -> u8 {
         self.kind as u8 + 1

@@ -13,7 +13,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use tickscope_stats::Confidence;
-use tickscope_store::{AgeFigure, Measure, ParameterValue, Run, SweepManifest, TrialRecord, TrialState};
+use tickscope_store::{
+    AgeFigure, Event, EventKind, Measure, ParameterValue, Run, SweepManifest, TrialRecord, TrialState,
+};
 use tickscope_trace::Quantile;
 
 use crate::age::{AgeQuery, AgeSpan, age};
@@ -131,7 +133,7 @@ pub fn swept(
         progress(at);
         let mut row = SweepTrial::of(sweep, trial);
         if let (TrialState::Made, Some(folder)) = (trial.state, &trial.folder) {
-            let measured = Measured::of(&root.join(folder), sweep, &query);
+            let measured = Measured::of(&root.join(folder), sweep, &query, trial.run.as_deref());
             let measured = measured.map(|found| {
                 let first = reference.get_or_insert_with(|| found.reference.clone());
                 found.by(first)
@@ -220,8 +222,8 @@ impl SweepFigure {
             spread_hi_ticks: ticks(last)?,
             confidence_per_million: confidence(all.len()),
             repetitions: all.len(),
-            count: all.iter().map(|one| one.count).sum(),
-            lost: all.iter().map(|one| one.lost).sum(),
+            count: all.iter().map(|one| one.count).fold(0, u64::saturating_add),
+            lost: all.iter().map(|one| one.lost).fold(0, u64::saturating_add),
         })
     }
 }
@@ -271,13 +273,20 @@ struct Measured {
     reference: Reference,
     figures: Vec<Option<TrialFigure>>,
     dropped: u64,
-    /// How it stands to its limits, whatever which it counts.
+    /// How it stands to its limits, and which measure it lacks; it counts, however that is.
     limits: Result<(), Error>,
 }
 
 impl Measured {
-    fn of(root: &Path, sweep: &SweepManifest, query: &Query) -> Result<Self, Error> {
+    fn of(root: &Path, sweep: &SweepManifest, query: &Query, named: Option<&str>) -> Result<Self, Error> {
         let run = Run::open(root)?;
+        let found = TrialRecord::run_name(run.manifest());
+        if let Some(named) = named.filter(|named| *named != found) {
+            return Err(Error::work(format!(
+                "expected run {named}, found run {found} in its folder {}. Put the trial's own run back",
+                root.display()
+            )));
+        }
         if let Some(fault) = run.faults()?.into_iter().next() {
             return Err(fault.into());
         }
@@ -289,23 +298,31 @@ impl Measured {
         }
         let events = run.events()?.found;
         analysis.standing(&events)?;
-        let mut quantiles = 0;
-        let mut figure = |measure: &Measure| match measure {
-            Measure::Stage { stage, .. } => {
-                quantiles += 1;
-                of_stage(run, &analysis, stage, quantiles - 1)
-            }
-            Measure::Age { age: [from, to], of } => {
-                let asked = AgeQuery { from: from.clone(), to: to.clone(), key: None, limit_ns: None };
-                of_age(run, query, &asked, *of)
-            }
-        };
-        Ok(Self {
-            reference: Reference::of(run)?,
-            figures: sweep.measures.iter().map(&mut figure).collect::<Result<_, _>>()?,
-            dropped: run.channels()?.found.iter().map(|channel| channel.dropped.unsigned_abs()).sum(),
-            limits: analysis.expect_limits(&events),
-        })
+        expect_valid(&events)?;
+        let (mut quantiles, mut figures, mut limits) = (0, Vec::new(), analysis.expect_limits(&events));
+        for measure in &sweep.measures {
+            let found = match measure {
+                Measure::Stage { stage, .. } => {
+                    quantiles += 1;
+                    of_stage(run, &analysis, stage, quantiles - 1)
+                }
+                Measure::Age { age: [from, to], of } => {
+                    let asked = AgeQuery { from: from.clone(), to: to.clone(), key: None, limit_ns: None };
+                    of_age(run, query, &asked, *of)
+                }
+            };
+            // What one measure lacks takes no other away: points that are overloaded would keep survivors alone.
+            figures.push(match found {
+                Err(why) if why.is_work() => {
+                    limits = limits.and(Err(Error::work(format!("no {measure}: {why}"))));
+                    None
+                }
+                found => found?,
+            });
+        }
+        let channels = run.channels()?.found;
+        let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
+        Ok(Self { reference: Reference::of(run)?, figures, dropped, limits })
     }
 
     /// The same in ticks of another reference.
@@ -319,6 +336,17 @@ impl Measured {
         };
         Self { figures: self.figures.into_iter().map(|one| one.map(of)).collect(), ..self }
     }
+}
+
+/// Refuses a trial whose own programs say that it tells nothing: the last line of one is JSON with `"valid": false`.
+fn expect_valid(events: &[Event]) -> Result<(), Error> {
+    let lines = events.iter().filter(|event| event.what == EventKind::Target);
+    let mut said = lines.filter_map(|event| {
+        let (program, line) = event.text.split_once(" printed: ")?;
+        let said: serde_json::Value = serde_json::from_str(line).ok()?;
+        (said["valid"] == false).then(|| format!("{program} says that the trial is not valid: {}", said["why"]))
+    });
+    said.next().map_or(Ok(()), |why| Err(Error::work(why)))
 }
 
 /// A quantile of a stage, which is that of the trial's own table.

@@ -11,9 +11,10 @@ use serde_json::Value;
 use site::{Ended, Experiment, Site, WITHIN, stage, tickscope, within};
 use tickscope_store::{Paths, Run, SweepManifest, TrialRecord, TrialState};
 
-/// Nodes of one counter: a trial lasts as long as its client does.
+/// Nodes of one counter: a trial lasts as long as its client does, and is valid however slow the machine is.
 fn text(experiment: &Experiment, sweep: &str) -> String {
     let text = experiment.text().replace("same_boot = \"ignore\"", "same_boot = \"detect\"");
+    let text = text.replace("\"--rate\"", "\"--late\", \"60000\", \"--rate\"");
     format!("{text}{sweep}")
 }
 
@@ -187,4 +188,30 @@ fn e2e_a_trial_that_fails_stands_in_the_table_with_its_reason_and_ends_the_comma
     let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
     assert!(shown.code == Some(1) && shown.out.contains("Trial 2 (n = 2): failed"), "{shown:?}");
     assert_eq!(within("a resumed sweep", || Some(sweep(&site))).count(TrialState::Failed), 1);
+}
+
+#[test]
+fn e2e_a_trial_that_its_own_program_calls_invalid_or_that_holds_another_run_is_in_no_figure() {
+    let site = Site::new("sweep-invalid");
+    (1..=3).for_each(|gate| open(&site, gate));
+    let measure = "measure = [{ stage = \"end-to-end\" }, { age = [\"client.send\", \"server.received\"] }]\n";
+    fs::write(site.path("said"), "{\"valid\": false, \"why\": [\"no core\"]}").unwrap();
+    let text = gated(&site, measure).replace("exec", "set -- `[ {n} = 3 ] && echo --rate 0.5`;");
+    let text = text
+        .replace("{seconds}\"]", &format!("{{seconds}} $@; [ {{n}} != 2 ] || cat {}\"]", site.path("said").display()));
+    let ended = Ended::of(&mut site.run_command(&text));
+    let table = ended.json(1);
+    let of = |key: &str| trials(&table).iter().map(|trial| trial[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("state"), ["made", "invalid", "made"], "{table:#}");
+    assert!(trials(&table)[1]["why"].as_str().unwrap().contains("no core"), "{table:#}");
+    // One update has no age: its delay stands all the same.
+    let last = &trials(&table)[2];
+    assert!(last["figures"][0].is_object() && last["figures"][2].is_null(), "{last:#}");
+    assert!(last["why"].as_str().unwrap().contains("no age client.send server.received"), "{last:#}");
+    let places: Vec<PathBuf> = sweep(&site).trials.iter().map(|trial| folder(&site, trial)).collect();
+    fs::rename(&places[0], site.path("aside")).unwrap();
+    fs::rename(&places[2], &places[0]).unwrap();
+    let again = Ended::of(tickscope(&["show", "--json"]).arg(site.run_directory())).json(1);
+    assert_eq!(trials(&again)[0]["state"], "invalid", "{again:#}");
+    assert!(trials(&again)[0]["why"].as_str().unwrap().contains("found run"), "{again:#}");
 }

@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tickscope_store::{Run, RunState, SweepManifest, TrialState, make_folders};
+use tickscope_store::{Run, RunState, SweepManifest, TrialRecord, TrialState, make_folders};
 use tickscope_tick::{counted, quoted};
 
 use crate::conductor::{self, RunSettings, RunSource};
@@ -243,15 +243,16 @@ impl Sweeping<'_> {
         (trial.state, trial.folder) = (TrialState::Begun, Some(name.clone()));
         self.sweep.write(&self.root)?;
         let began = Instant::now();
-        let (folder, outcome) = match conductor::run(&settings) {
-            Ok((_, outcome)) => (Some(name), outcome),
-            Err(why) => (None, Err(why)),
-        };
+        let outcome = conductor::run(&settings).and_then(|(_, outcome)| outcome);
+        // One that could not begin may have left nothing.
+        let folder = Some(name).filter(|name| self.root.join(name).exists());
         if interrupt::ended() {
             return Ok(()); // it was cut short, and stays begun
         }
         self.spent.push(began.elapsed().as_secs_f64());
         let trial = &mut self.sweep.trials[at];
+        let run = folder.as_ref().and_then(|folder| Run::open(&self.root.join(folder)).ok());
+        trial.run = run.map(|run| TrialRecord::run_name(run.manifest()));
         trial.folder = folder;
         trial.state = if outcome.is_ok() { TrialState::Made } else { TrialState::Failed };
         if let Err(why) = outcome {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_tick::{Place, printable};
 
 use crate::error::{Error, Result};
+use crate::manifest::Manifest;
 use crate::whole_file::{read_text, write_whole};
 
 /// The version of `sweep.json` that this crate writes, and the latest that it reads.
@@ -196,6 +197,9 @@ pub struct TrialRecord {
     pub state: TrialState,
     /// Its run, below the sweep's folder.
     pub folder: Option<String>,
+    /// Id of that run; `None`: there is none, or a tickscope before this key wrote it.
+    #[serde(default)]
+    pub run: Option<String>,
     /// Why it failed.
     pub why: Option<String>,
     /// Exit code that says so.
@@ -214,6 +218,13 @@ pub enum TrialState {
     Made,
     /// It was, and something went wrong.
     Failed,
+}
+
+impl TrialRecord {
+    /// What [`Self::run`] says of a run.
+    pub fn run_name(manifest: &Manifest) -> String {
+        format!("{:016x}", manifest.run)
+    }
 }
 
 impl SweepManifest {
@@ -289,6 +300,7 @@ mod tests {
             point: vec![2],
             state: TrialState::Made,
             folder: Some("trial-0001".into()),
+            run: Some("7f".into()),
             why: None,
             code: 0,
         };

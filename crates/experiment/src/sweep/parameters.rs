@@ -5,6 +5,8 @@ use tickscope_store::{ParameterValue, SweepParameter};
 
 /// Trials of a sweep, at most: a `sweep.json` is written again with each of them.
 pub(crate) const MOST_TRIALS: u64 = 10_000;
+/// The largest whole number up to which a float has each.
+const MOST_EXACT: u64 = 1 << 53;
 /// What commands have by themselves.
 pub(crate) const OF_THE_RUN: [&str; 3] = ["address", "seconds", "run"];
 
@@ -85,6 +87,16 @@ impl ParameterPlan {
         let Some((first, last)) = ends else {
             return Err(format!("expected numbers in from and to, found '{from}' and '{to}'. Write values = [...]"));
         };
+        // Numbers between them are found by floating-point arithmetic.
+        let is_exact = |end: &ParameterValue| match end {
+            ParameterValue::Integer(number) => number.unsigned_abs() <= MOST_EXACT,
+            _ => true,
+        };
+        if let Some(end) = [from, to].into_iter().find(|end| !is_exact(end)) {
+            return Err(format!(
+                "expected whole numbers up to {MOST_EXACT} in from and to, found {end}. Write values = [...]"
+            ));
+        }
         if !(2..=MOST_TRIALS).contains(&steps.into()) {
             return Err(format!("expected steps from 2 to {MOST_TRIALS}, found {steps}. Correct it"));
         }

@@ -230,6 +230,7 @@ impl SweepPlan {
             point,
             state: TrialState::Missing,
             folder: None,
+            run: None,
             why: None,
             code: 0,
         };

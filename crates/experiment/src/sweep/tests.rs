@@ -74,6 +74,7 @@ fn what_cannot_be_swept_is_refused_with_what_was_expected() {
         ("from = 0\nto = 2\nsteps = 2\nscale = \"logarithmic\"", "above 0"),
         ("from = 1\nto = 2\nsteps = 1", "steps from 2"),
         ("from = 1\nto = 2\nsteps = 5", "twice"),
+        ("from = 9007199254740992\nto = 9007199254740993\nsteps = 2", "up to 9007199254740992"),
         ("values = [-1]", "with rate = 10, length = -1: expected run.seconds from 0.1"),
         ("values = [1, 0]", "with rate = 10, length = 0: expected run.seconds"),
         (
