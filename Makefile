@@ -15,8 +15,8 @@ machine: ## check what a build needs
 
 # A target in C is targets/NAME/NAME.c.
 TARGETS := $(foreach name,$(notdir $(wildcard targets/*)),$(if $(wildcard targets/$(name)/$(name).c),build/$(name)))
-build: machine $(TARGETS) ## the tickscope command and the demos' targets
-	cargo build --release --locked --bin tickscope
+build: machine $(TARGETS) ## the tickscope command and the targets
+	cargo build --release --locked --bin tickscope --bin prrt
 
 # Libraries of the forwarder: those that are not here are left out of it, and `make forwarder` installs them.
 forwarder_FLAGS = $(shell targets/forwarder/libraries.sh)

@@ -163,6 +163,11 @@ def faults(root, mutant):
     yield from missing(root, shlex.split(mutant["test"]))
 
 
+def places(crate):
+    """Where a crate of that name may lie."""
+    return f"crates/{crate}", f"targets/{crate}/analysis", f"targets/{crate}"
+
+
 def missing(root, words):
     """Packages, test targets and files that a command of a test names and the tree lacks."""
     crates = [
@@ -171,11 +176,12 @@ def missing(root, words):
         if of == "-p" and word.startswith("tickscope-")
     ]
     for crate in crates:
-        if not any((root / place).is_dir() for place in (f"crates/{crate}", f"targets/{crate}/analysis")):
+        if not any((root / place / "Cargo.toml").is_file() for place in places(crate)):
             yield f"its test names the crate crates/{crate}, which is not there"
     for of, name in zip(words, words[1:]):
-        if of == "--test" and crates and (root / "crates" / crates[0]).is_dir():
-            tests = root / "crates" / crates[0] / "tests"
+        place = next((root / place for place in places(crates[0]) if (root / place).is_dir()), None) if crates else None
+        if of == "--test" and place:
+            tests = place / "tests"
             if not (tests / f"{name}.rs").is_file() and not (tests / name / "main.rs").is_file():
                 yield f"its test names {tests.relative_to(root)}/{name}.rs, which is not there"
     for word in words:

@@ -22,9 +22,10 @@ def directions(root):
 
 
 def dependencies(root):
-    """`{crate: (manifest, crates of this tree that it names)}`; a target's analysis is a crate too."""
+    """`{crate: (manifest, crates of this tree that it names)}`; a target, or its analysis, may be a crate too."""
     found = {}
-    for manifest in sorted([*root.glob("crates/*/Cargo.toml"), *root.glob("targets/*/analysis/Cargo.toml")]):
+    places = ("crates/*", "targets/*", "targets/*/analysis")
+    for manifest in sorted(found for place in places for found in root.glob(f"{place}/Cargo.toml")):
         text = tomllib.loads(manifest.read_text())
         name = text.get("package", {}).get("name", manifest.parent.name).removeprefix("tickscope-")
         ours = {other for other in text.get("dependencies", {}) if other.startswith("tickscope-")}

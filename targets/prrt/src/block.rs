@@ -1,0 +1,126 @@
+//! A block as the receiver has it.
+
+use crate::packet::{BlockState, Header, PacketKind};
+
+/// Blocks that either end holds at most.
+pub const MOST_BLOCKS: usize = 1024;
+/// Bytes of payloads and parity that either end holds at most.
+pub const MOST_HELD_BYTES: usize = 16 << 20;
+
+/// Packets of one block, and what became of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub k: u8,
+    pub n: u8,
+    /// Source packets that exist; 0: not known yet.
+    pub filled: u8,
+    pub packets: Vec<Option<Vec<u8>>>,
+    /// By index: it came.
+    there: Vec<bool>,
+    /// By index of a source packet: it was handed over.
+    pub handed: Vec<bool>,
+    pub expires_ns: i64,
+    /// How often more of it was asked for.
+    pub asked: u8,
+    /// When to ask; `i64::MAX`: not any more.
+    pub ask_ns: i64,
+    /// Nothing more is to be had of it.
+    pub is_over: bool,
+    pub bytes: usize,
+}
+
+impl Block {
+    pub fn new(header: &Header) -> Self {
+        let (k, n) = (header.k, header.n);
+        Self {
+            k,
+            n,
+            filled: 0,
+            packets: vec![None; n.into()],
+            there: vec![false; n.into()],
+            handed: vec![false; k.into()],
+            expires_ns: i64::MIN,
+            asked: 0,
+            ask_ns: i64::MAX,
+            is_over: false,
+            bytes: 0,
+        }
+    }
+
+    /// Source packets that are to be handed over, as far as is known.
+    pub fn sources(&self) -> u8 {
+        if self.filled > 0 { self.filled } else { self.k }
+    }
+
+    /// Returns whether a packet fits what came before it.
+    pub fn agrees(&self, header: &Header, payload: &[u8]) -> bool {
+        if (self.k, self.n) != (header.k, header.n) {
+            return false;
+        }
+        let filled = header.filled == 0
+            || (self.filled == 0 || self.filled == header.filled)
+                && !self.there[usize::from(header.filled)..self.k.into()].contains(&true);
+        let within = self.filled == 0 || header.kind == PacketKind::Parity || header.index < self.filled;
+        let parity = self.packets[usize::from(self.k)..].iter().flatten().next();
+        let length = header.kind != PacketKind::Parity || parity.is_none_or(|other| other.len() == payload.len());
+        filled && within && length
+    }
+
+    pub fn has(&self, index: u8) -> bool {
+        self.there[usize::from(index)]
+    }
+
+    /// Takes a packet that agrees; what is over keeps no bytes.
+    pub fn take(&mut self, header: &Header, payload: &[u8]) {
+        let index = usize::from(header.index);
+        self.there[index] = true;
+        self.filled = self.filled.max(header.filled);
+        if !self.is_over && self.n > self.k {
+            self.packets[index] = Some(payload.to_vec());
+            self.bytes += payload.len();
+        }
+    }
+
+    /// Packets that it lacks to recover what is missing.
+    pub fn needs(&self) -> u8 {
+        let there = self.there.iter().filter(|there| **there).count() as u8;
+        self.sources().saturating_sub(there)
+    }
+
+    /// Returns whether all its source packets were handed over.
+    pub fn is_whole(&self) -> bool {
+        self.handed[..self.sources().into()].iter().all(|handed| *handed)
+    }
+
+    /// Returns whether what is missing can be recovered now.
+    pub fn is_ready(&self) -> bool {
+        !self.is_over && !self.is_whole() && self.needs() == 0
+    }
+
+    /// Parity packets that may still be sent: those behind the last that came.
+    pub fn unsent(&self) -> u8 {
+        let behind = (self.k..self.n).rev().take_while(|index| !self.there[usize::from(*index)]).count();
+        behind as u8
+    }
+
+    /// Returns whether its last source packet has certainly been sent.
+    pub fn has_ended(&self) -> bool {
+        self.filled > 0 || self.there[usize::from(self.k) - 1..].contains(&true)
+    }
+
+    /// Gives its memory back; answers how much that was.
+    pub fn end(&mut self) -> usize {
+        self.is_over = true;
+        self.ask_ns = i64::MAX;
+        self.packets = vec![None; self.n.into()];
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub fn state(&self, base: u64) -> BlockState {
+        let mut bitmap = [0; 32];
+        for index in (0..usize::from(self.n)).filter(|index| self.there[*index]) {
+            bitmap[index / 8] |= 1 << (index % 8);
+        }
+        BlockState { base, round: self.asked, needs: self.needs(), bitmap }
+    }
+}

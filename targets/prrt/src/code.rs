@@ -1,0 +1,149 @@
+//! The erasure code of a block, and which of its parity packets are sent when.
+//!
+//! The code is systematic and maximum distance separable over GF(2^8) (crate `reed-solomon-erasure`): any `k` of the
+//! `n` packets give all others. Packet `r` of a block depends on `k` and `r` alone, so that how many parity packets a
+//! block may have does not change those it has. A block that was cut short is coded with empty packets in place of
+//! those it lacks, which are never sent.
+
+use std::collections::HashMap;
+
+use reed_solomon_erasure::galois_8::ReedSolomon;
+
+use crate::Error;
+use crate::packet::LENGTH_BYTES;
+
+/// Packets of a block at most, parity included: an index is a byte, and the field has 256 elements.
+pub const MOST_PACKETS: usize = 255;
+/// Codes that are kept ready.
+const MOST_CODES: usize = 64;
+
+/// Size of a block, and the schedule of its parity: how many packets follow it at once, and how many each request
+/// brings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Coding {
+    k: u8,
+    schedule: Vec<u8>,
+}
+
+impl Coding {
+    /// Blocks of `k` source packets. `schedule[0]` parity packets follow each, `schedule[i]` the i-th request.
+    ///
+    /// ```
+    /// let coding = tickscope_prrt::Coding::new(8, &[1, 1, 2])?;
+    /// assert_eq!((coding.k(), coding.n(), coding.proactive()), (8, 12, 1));
+    /// # Ok::<(), tickscope_prrt::Error>(())
+    /// ```
+    pub fn new(k: u8, schedule: &[u8]) -> Result<Self, Error> {
+        let n = usize::from(k) + schedule.iter().map(|parity| usize::from(*parity)).sum::<usize>();
+        if k == 0 || schedule.is_empty() || n > MOST_PACKETS {
+            let expected = format!("1 or more source packets, and at most {MOST_PACKETS} packets a block");
+            let remedy = "Make blocks smaller, or their schedule shorter, which has at least the parity sent at once";
+            return Err(Error::new(expected, format!("k = {k} and parity {schedule:?}"), remedy));
+        }
+        Ok(Self { k, schedule: schedule.to_vec() })
+    }
+
+    /// Source packets of a block.
+    pub fn k(&self) -> u8 {
+        self.k
+    }
+
+    /// Packets of a block.
+    pub fn n(&self) -> u8 {
+        self.k + self.schedule.iter().sum::<u8>()
+    }
+
+    /// Parity packets that follow a block at once.
+    pub fn proactive(&self) -> u8 {
+        self.schedule[0]
+    }
+
+    /// How many parity packets, and after which in all, the request of that number (from 1) brings; `None`: it may not
+    /// ask as often.
+    pub fn round(&self, round: u8) -> Option<u8> {
+        self.schedule.get(usize::from(round)).copied().filter(|_| round > 0)
+    }
+
+    /// Requests that a block may have.
+    pub fn rounds(&self) -> u8 {
+        (self.schedule.len() - 1) as u8
+    }
+
+    /// The schedule: parity at once, then by request.
+    pub fn schedule(&self) -> &[u8] {
+        &self.schedule
+    }
+}
+
+/// Codes by (k, n), made when they are first needed.
+#[derive(Default)]
+pub struct Code {
+    codes: HashMap<(u8, u8), ReedSolomon>,
+}
+
+impl Code {
+    fn of(&mut self, k: u8, n: u8) -> &ReedSolomon {
+        if self.codes.len() >= MOST_CODES && !self.codes.contains_key(&(k, n)) {
+            self.codes.clear();
+        }
+        let made = || ReedSolomon::new(k.into(), (n - k).into()).expect("a code of 1 to 255 packets with parity");
+        self.codes.entry((k, n)).or_insert_with(made)
+    }
+
+    /// Parity packets of a block of `k`, of which `sources` are there.
+    ///
+    /// # Panics
+    /// If there are none, more than `k`, or `n <= k`.
+    pub fn encode<S: AsRef<[u8]>>(&mut self, k: u8, n: u8, sources: &[S]) -> Vec<Vec<u8>> {
+        let longest = sources.iter().map(|source| source.as_ref().len()).max().expect("a block has a packet");
+        assert!(sources.len() <= usize::from(k) && n > k, "{} of {k} source packets, n = {n}", sources.len());
+        let bytes = longest + LENGTH_BYTES;
+        let mut shards: Vec<Vec<u8>> = sources.iter().map(|source| shard(source.as_ref(), bytes)).collect();
+        shards.resize_with(n.into(), || vec![0; bytes]);
+        self.of(k, n).encode(&mut shards).expect("shards of one length");
+        shards.split_off(k.into())
+    }
+
+    /// Puts what is missing in place of `None` among the first `k` of the packets: payloads, then parity. `filled` of
+    /// the source packets exist. Answers which were recovered; `None`: they are too few, or no such code made them.
+    pub fn recover(&mut self, k: u8, filled: u8, packets: &mut [Option<Vec<u8>>]) -> Option<Vec<u8>> {
+        let [sources, n] = [usize::from(k), packets.len()];
+        let missing: Vec<u8> = (0..filled).filter(|index| packets[usize::from(*index)].is_none()).collect();
+        let bytes = packets[sources..].iter().flatten().map(Vec::len).next()?;
+        let fits = |(index, packet): (usize, &Option<Vec<u8>>)| {
+            packet.as_ref().is_none_or(|packet| {
+                if index < sources { packet.len() + LENGTH_BYTES <= bytes } else { packet.len() == bytes }
+            })
+        };
+        if !packets.iter().enumerate().all(fits) {
+            return None;
+        }
+        let known = |(index, packet): (usize, &Option<Vec<u8>>)| match packet {
+            Some(packet) if index < sources => Some(shard(packet, bytes)),
+            Some(packet) => Some(packet.clone()),
+            None if (usize::from(filled)..sources).contains(&index) => Some(vec![0; bytes]),
+            None => None,
+        };
+        let mut shards: Vec<Option<Vec<u8>>> = packets.iter().enumerate().map(known).collect();
+        self.of(k, n as u8).reconstruct_data(&mut shards).ok()?;
+        for index in &missing {
+            packets[usize::from(*index)] = Some(payload(shards[usize::from(*index)].as_deref()?)?);
+        }
+        Some(missing)
+    }
+}
+
+/// A payload as the code takes it: its length before it, zeros behind.
+fn shard(payload: &[u8], bytes: usize) -> Vec<u8> {
+    let mut shard = Vec::with_capacity(bytes);
+    shard.extend((payload.len() as u16).to_be_bytes());
+    shard.extend(payload);
+    shard.resize(bytes, 0);
+    shard
+}
+
+fn payload(shard: &[u8]) -> Option<Vec<u8>> {
+    let (length, rest) = shard.split_at_checked(LENGTH_BYTES)?;
+    let (payload, zeros) = rest.split_at_checked(u16::from_be_bytes([length[0], length[1]]).into())?;
+    zeros.iter().all(|byte| *byte == 0).then(|| payload.to_vec())
+}

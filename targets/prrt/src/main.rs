@@ -1,0 +1,282 @@
+//! prrt - a sender of payloads and their receiver over PRRT, stamped at every hand-over between layers.
+//!
+//! Both end by themselves or at SIGTERM, and print one line of JSON with what they counted.
+
+use std::io;
+use std::net::UdpSocket;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::json;
+use tickscope_load::{DueTicks, EventRate, Lateness, LoadPlan, SplitMix};
+use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
+use tickscope_prrt::{
+    Coding, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan, Sender, SenderPlan,
+};
+use tickscope_stamp::{Channel, Fields, Ordering as ReadOrdering, entropy};
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+const MILLISECOND_NS: f64 = 1e6;
+/// Bytes of a payload's id, which it begins with; the rest is drawn from it.
+const ID_BYTES: usize = 8;
+/// Payloads that wait for the application at most.
+const QUEUED: usize = 4096;
+
+#[derive(Parser)]
+#[command(name = "prrt", about = "Sends payloads over PRRT by a deadline, stamped by tickscope", version)]
+struct Options {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Sends payloads at a constant rate.
+    Sender(SenderOptions),
+    /// Takes payloads of one sender at a time.
+    Receiver(ReceiverOptions),
+}
+
+#[derive(Args)]
+struct SenderOptions {
+    /// Address of the receiver
+    address: String,
+    /// Its port
+    port: u16,
+    /// Payloads a second
+    #[arg(long, default_value_t = 1000.0)]
+    rate: f64,
+    /// Bytes of a payload
+    #[arg(long, default_value_t = 1000)]
+    size: usize,
+    /// Seconds to send for
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Payloads of a block
+    #[arg(long, default_value_t = 4)]
+    k: u8,
+    /// Parity packets: with the block, then for each time that more is asked for
+    #[arg(long, value_delimiter = ',', default_value = "1,1,2")]
+    parity: Vec<u8>,
+    /// Milliseconds after which a payload is of no use
+    #[arg(long, default_value_t = 50.0)]
+    deadline_ms: f64,
+    /// Milliseconds that a block waits for its next payload
+    #[arg(long, default_value_t = 10.0)]
+    flush_ms: f64,
+    /// Microseconds between two packets at least
+    #[arg(long, default_value_t = 0.0)]
+    pace_us: f64,
+    #[arg(long, value_enum, default_value = "poll")]
+    wait: Wait,
+}
+
+#[derive(Args)]
+struct ReceiverOptions {
+    /// Address to listen at
+    address: String,
+    /// Port to listen at
+    port: u16,
+    /// Milliseconds between two feedbacks
+    #[arg(long, default_value_t = 5.0)]
+    feedback_ms: f64,
+    /// Milliseconds that a packet may be overtaken before more of its block is asked for
+    #[arg(long, default_value_t = 1.0)]
+    reordered_ms: f64,
+    /// Seconds without a packet after which a sender has gone
+    #[arg(long, default_value_t = 10.0)]
+    vanished_s: f64,
+    /// Datagrams to lose: a share, or GOOD-TO-BAD,BAD-TO-GOOD,LOST-IN-GOOD,LOST-IN-BAD
+    #[arg(long)]
+    drop: Option<String>,
+    /// Seed of the losses
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, value_enum, default_value = "poll")]
+    wait: Wait,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Wait {
+    /// Asleep until something is due
+    Poll,
+    /// Looking again at once
+    Busy,
+}
+
+fn main() -> ExitCode {
+    let stop: extern "C" fn(libc::c_int) = stop;
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: the handler stores into an atomic and does nothing else.
+        unsafe { libc::signal(signal, stop as libc::sighandler_t) };
+    }
+    let ended = match Options::parse().role {
+        Role::Sender(options) => send(&options),
+        Role::Receiver(options) => receive(&options),
+    };
+    match ended {
+        Ok(counts) => println!("{counts}"),
+        Err(e) => {
+            eprintln!("prrt: {e}");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+extern "C" fn stop(_signal: libc::c_int) {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
+fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
+fn waits(wait: Wait) -> Waits {
+    match wait {
+        Wait::Poll => Waits::Poll,
+        Wait::Busy => Waits::Busy,
+    }
+}
+
+fn refused(expected: &str, found: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("expected {expected}, found {found}. See prrt --help"))
+}
+
+/// A time of an option in nanoseconds; at most a day.
+fn ns(name: &str, value: f64, unit_ns: f64) -> io::Result<i64> {
+    let ns = value * unit_ns;
+    if (0.0..=86_400e9).contains(&ns) { Ok(ns as i64) } else { Err(refused(&format!("{name} of 0 to a day"), value)) }
+}
+
+fn socket(address: (&str, u16), connects: bool) -> io::Result<UdpSocket> {
+    let failed = |e: io::Error| io::Error::other(format!("cannot use {}:{}: {e}", address.0, address.1));
+    let socket = if connects { UdpSocket::bind(("0.0.0.0", 0)) } else { UdpSocket::bind(address) }.map_err(failed)?;
+    if connects {
+        socket.connect(address).map_err(failed)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+// ---- the sender ----
+
+/// The payload of an id: the receiver knows it too.
+fn payload(id: u64, bytes: usize) -> Vec<u8> {
+    let mut random = SplitMix::new(id);
+    let mut payload = id.to_be_bytes().to_vec();
+    while payload.len() < bytes {
+        payload.extend(random.bits().to_be_bytes());
+    }
+    payload.truncate(bytes);
+    payload
+}
+
+fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
+    if !(ID_BYTES..=MOST_PAYLOAD_BYTES).contains(&options.size) {
+        return Err(refused(&format!("--size of {ID_BYTES} to {MOST_PAYLOAD_BYTES} bytes"), options.size));
+    }
+    let seconds_ns = ns("--seconds", options.seconds, 1e9)?;
+    let plan = SenderPlan {
+        session: entropy::number()? as u32,
+        coding: Coding::new(options.k, &options.parity).map_err(io::Error::other)?,
+        deadline_ns: ns("--deadline-ms", options.deadline_ms, MILLISECOND_NS)?,
+        flush_ns: ns("--flush-ms", options.flush_ms, MILLISECOND_NS)?,
+        pace_ns: ns("--pace-us", options.pace_us, 1e3)?,
+    };
+    let deadline_ns = plan.deadline_ns;
+    let rate = EventRate::per_second(options.rate).map_err(io::Error::other)?;
+    let sender = Sender::new(plan).map_err(io::Error::other)?;
+    let (clock, link) = (Stopwatch::start(), socket((&options.address, options.port), true)?);
+    let mut link = UdpSender::new(link, sender, clock, waits(options.wait)).map_err(io::Error::other)?;
+    let start = clock.now();
+    let load = LoadPlan { rate, hertz: 1_000_000_000, start, until: start + seconds_ns, burst: 1 };
+    let mut due = DueTicks::constant(&load).map_err(io::Error::other)?;
+    let mut lateness = Lateness::new(1_000_000);
+    let mut unsubmitted = 0_u64;
+    while let Some(next) = due.peek().filter(|_| !is_stopped()) {
+        if clock.now() < next {
+            link.run_until(next)?;
+            continue;
+        }
+        due.next();
+        lateness.record(next, clock.now(), 1);
+        unsubmitted += u64::from(link.submit(&payload(link.sender.next_id(), options.size)).is_err());
+    }
+    link.sender.flush();
+    let until = clock.now() + deadline_ns;
+    while clock.now() < until && !is_stopped() {
+        link.run_until(until)?;
+    }
+    Ok(sent(&link, &lateness, unsubmitted))
+}
+
+fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::Value {
+    let counts = link.sender.counts();
+    let faults: Vec<String> = lateness.faults().iter().map(ToString::to_string).collect();
+    json!({
+        "role": "sender", "submitted": counts.submitted, "unsubmitted": unsubmitted, "sources": counts.sources,
+        "parity": counts.parity, "bytes": counts.bytes, "expired": counts.expired, "blocks": counts.blocks,
+        "cut_short": counts.cut_short, "feedback": counts.feedback, "asked": counts.asked,
+        "refused_asks": counts.refused_asks, "malformed": counts.malformed, "strangers": counts.strangers,
+        "stale": counts.stale, "contradicting": counts.contradicting, "refused_sends": link.refused_sends,
+        "rtt_min_ns": link.sender.rtt_ns_min(), "late_sends_p50_ns": lateness.quantile_ticks(500),
+        "schedule_faults": faults,
+    })
+}
+
+// ---- the receiver ----
+
+#[derive(Default)]
+struct Taken {
+    delivered: u64,
+    recovered: u64,
+    corrupt: u64,
+}
+
+/// The application: takes payloads until the transport ends.
+fn apply(deliveries: &mpsc::Receiver<Delivery>) -> Result<Taken, String> {
+    let deliver = Channel::open("deliver", ReadOrdering::After, Fields::Slim).map_err(|e| e.to_string())?;
+    let mut taken = Taken::default();
+    while let Ok(delivery) = deliveries.recv() {
+        deliver.stamp(delivery.id as i64);
+        taken.delivered += 1;
+        taken.recovered += u64::from(delivery.recovered);
+        taken.corrupt += u64::from(delivery.payload != payload(delivery.id, delivery.payload.len()));
+    }
+    Ok(taken)
+}
+
+fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
+    let plan = ReceiverPlan {
+        feedback_ns: ns("--feedback-ms", options.feedback_ms, MILLISECOND_NS)?,
+        reordered_ns: ns("--reordered-ms", options.reordered_ms, MILLISECOND_NS)?,
+        vanished_ns: ns("--vanished-s", options.vanished_s, 1e9)?,
+    };
+    let model = options.drop.as_deref().map(LossModel::parse).transpose().map_err(io::Error::other)?;
+    let dropper = model.map(|model| LossProcess::new(model, options.seed));
+    let socket = socket((&options.address, options.port), false)?;
+    let (application, deliveries) = mpsc::sync_channel(QUEUED);
+    let taking = thread::spawn(move || apply(&deliveries));
+    let at = (Stopwatch::start(), waits(options.wait));
+    let mut link = UdpReceiver::new(socket, Receiver::new(plan), at, dropper, application)?;
+    while !is_stopped() {
+        link.run()?;
+    }
+    let (counts, dropped, untaken) = (link.receiver.counts(), link.dropped, link.untaken);
+    drop(link);
+    let taken = taking.join().map_err(|_| io::Error::other("the application's thread panicked; report it"))?;
+    let taken = taken.map_err(io::Error::other)?;
+    Ok(json!({
+        "role": "receiver", "delivered": taken.delivered, "delivered_recovered": taken.recovered,
+        "corrupt": taken.corrupt, "dropped": dropped, "untaken": untaken, "sources": counts.sources,
+        "parity": counts.parity, "recovered": counts.recovered, "feedback": counts.feedback, "asked": counts.asked,
+        "hopeless": counts.hopeless, "given_up": counts.given_up, "evicted": counts.evicted,
+        "malformed": counts.malformed, "strangers": counts.strangers, "replayed": counts.replayed,
+        "stale": counts.stale, "contradicting": counts.contradicting, "superseded": counts.superseded,
+        "too_late": counts.too_late, "undecodable": counts.undecodable, "vanished": counts.vanished,
+    }))
+}

@@ -1,0 +1,340 @@
+//! The receiving end: hands payloads over as they come, recovers what is missing, asks for what could still help.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::block::{Block, MOST_BLOCKS, MOST_HELD_BYTES};
+use crate::code::Code;
+use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, Packet, PacketKind};
+use crate::seen::{Seen, Sight};
+
+/// The longest time to a deadline that a packet may claim.
+const MOST_LEFT_US: u32 = 60_000_000;
+
+/// How a receiver behaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReceiverPlan {
+    /// Nanoseconds from one feedback to the next, while packets come.
+    pub feedback_ns: i64,
+    /// Nanoseconds that a packet may come after one that was sent later, before more is asked for.
+    pub reordered_ns: i64,
+    /// Nanoseconds without a packet after which the sender is taken to have gone.
+    pub vanished_ns: i64,
+}
+
+/// Counts of a receiver, of all senders that it had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "docs/prrt.md has a line for each")]
+pub struct ReceiverCounts {
+    pub sources: u64,
+    pub parity: u64,
+    pub recovered: u64,
+    pub feedback: u64,
+    pub asked: u64,
+    pub hopeless: u64,
+    pub given_up: u64,
+    pub evicted: u64,
+    pub malformed: u64,
+    pub strangers: u64,
+    pub replayed: u64,
+    pub stale: u64,
+    pub contradicting: u64,
+    pub superseded: u64,
+    pub too_late: u64,
+    pub undecodable: u64,
+    pub vanished: u64,
+}
+
+/// A packet that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// Kind of the packet: source or parity.
+    pub kind: PacketKind,
+    /// Id of its stamps.
+    pub id: i64,
+    /// Id of its block.
+    pub block: u64,
+}
+
+/// A payload for the application.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// Its id.
+    pub id: u64,
+    /// Its bytes, as they were submitted.
+    pub payload: Vec<u8>,
+    /// Whether it was recovered instead of received.
+    pub recovered: bool,
+}
+
+/// State of one receiver, which has one sender at a time.
+pub struct Receiver {
+    plan: ReceiverPlan,
+    peer: Option<Peer>,
+    blocks: BTreeMap<u64, Block>,
+    /// Blocks below are over.
+    horizon: u64,
+    held_bytes: usize,
+    ready: VecDeque<u64>,
+    deliveries: VecDeque<Delivery>,
+    code: Code,
+    counts: ReceiverCounts,
+}
+
+/// What is known of the sender.
+struct Peer {
+    session: u32,
+    seen: Seen,
+    heard_ns: i64,
+    /// Of the newest packet: its number, its sender's clock, when it came.
+    newest: (u64, i64, i64),
+    rtt_ns: i64,
+    feedback_ns: i64,
+    feedbacks: u64,
+    /// A packet came since the last feedback.
+    is_due: bool,
+}
+
+impl Receiver {
+    /// A receiver that has heard nobody yet.
+    pub fn new(plan: ReceiverPlan) -> Self {
+        let (blocks, ready, deliveries) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
+        let (code, counts) = (Code::default(), ReceiverCounts::default());
+        Self { plan, peer: None, blocks, horizon: 0, held_bytes: 0, ready, deliveries, code, counts }
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> ReceiverCounts {
+        self.counts
+    }
+
+    /// Bytes and blocks that it holds.
+    pub fn held(&self) -> (usize, usize) {
+        (self.held_bytes, self.blocks.len())
+    }
+
+    /// Takes a datagram that came at `now`; `None`: it was refused, and counted.
+    pub fn handle(&mut self, bytes: &[u8], now: i64) -> Option<Arrival> {
+        let (header, payload) = match Packet::parse(bytes) {
+            Ok(Packet::Data(header, payload)) if header.left_us <= MOST_LEFT_US => (header, payload),
+            _ => return Self::refuse(&mut self.counts.malformed),
+        };
+        if !self.knows(&header, now) {
+            return Self::refuse(&mut self.counts.strangers);
+        }
+        if !self.agrees(&header, payload) {
+            return Self::refuse(&mut self.counts.contradicting);
+        }
+        match self.hear(&header, now) {
+            Sight::New => {}
+            Sight::Again => return Self::refuse(&mut self.counts.replayed),
+            Sight::Stale => return Self::refuse(&mut self.counts.stale),
+        }
+        if header.base < self.horizon {
+            return Self::refuse(&mut self.counts.too_late);
+        }
+        self.take(&header, payload, now)
+    }
+
+    fn refuse(count: &mut u64) -> Option<Arrival> {
+        *count += 1;
+        None
+    }
+
+    /// The next payload for the application.
+    pub fn next_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+
+    /// The id of the block that [`Receiver::decode`] would recover next.
+    pub fn next_to_decode(&self) -> Option<u64> {
+        self.ready.front().copied()
+    }
+
+    /// Recovers what the next ready block lacks; answers the ids of what was recovered.
+    pub fn decode(&mut self) -> Vec<i64> {
+        let Some(base) = self.ready.pop_front() else { return Vec::new() };
+        let Some(block) = self.blocks.get_mut(&base).filter(|block| block.is_ready()) else { return Vec::new() };
+        let sources = block.sources();
+        let Some(recovered) = self.code.recover(block.k, sources, &mut block.packets) else {
+            self.counts.undecodable += 1;
+            self.held_bytes -= block.end();
+            return Vec::new();
+        };
+        for index in &recovered {
+            let payload = block.packets[usize::from(*index)].take().expect("it was recovered");
+            block.handed[usize::from(*index)] = true;
+            self.deliveries.push_back(Delivery { id: base + u64::from(*index), payload, recovered: true });
+        }
+        self.held_bytes -= block.end();
+        self.counts.recovered += recovered.len() as u64;
+        recovered.iter().map(|index| (base + u64::from(*index)) as i64).collect()
+    }
+
+    /// Does what is due at `now`: blocks that expired are cleaned, a sender that vanished is forgotten.
+    pub fn on_time(&mut self, now: i64) {
+        while self.blocks.first_key_value().is_some_and(|(_, block)| block.expires_ns <= now) {
+            self.drop_first();
+        }
+        let vanished_ns = self.plan.vanished_ns;
+        if self.peer.as_ref().is_some_and(|peer| now.saturating_sub(peer.heard_ns) >= vanished_ns) {
+            self.counts.vanished += 1;
+            self.forget();
+        }
+    }
+
+    /// When something is due next; `None`: nothing is.
+    pub fn wake_at(&self) -> Option<i64> {
+        let peer = self.peer.as_ref()?;
+        let feedback = peer.is_due.then_some(peer.feedback_ns);
+        let expiry = self.blocks.first_key_value().map(|(_, block)| block.expires_ns);
+        let asked = self.blocks.values().map(|block| block.ask_ns).min().filter(|ask_ns| *ask_ns < i64::MAX);
+        let vanished = peer.heard_ns.saturating_add(self.plan.vanished_ns);
+        [feedback, expiry, asked].into_iter().flatten().chain([vanished]).min()
+    }
+
+    /// Writes the feedback that is due at `now`, and answers its number; `None`: none is due.
+    pub fn feedback(&mut self, now: i64, bytes: &mut Vec<u8>) -> Option<u64> {
+        let peer = self.peer.as_mut()?;
+        let mut asked = Vec::new();
+        for (base, block) in &mut self.blocks {
+            if block.ask_ns > now || asked.len() == FEEDBACK_BLOCKS {
+                continue;
+            }
+            // What is asked for takes a round trip; the packets that told the deadline took half of one. What no packet
+            // can help is not asked for either.
+            let left_ns = block.expires_ns.saturating_sub(peer.rtt_ns / 2).saturating_sub(now);
+            if left_ns < peer.rtt_ns || block.needs() > block.unsent() {
+                self.counts.hopeless += 1;
+                block.ask_ns = i64::MAX;
+                continue;
+            }
+            block.asked = block.asked.saturating_add(1);
+            // Until a round trip is known nobody can tell when an answer is overdue.
+            let again_ns = now.saturating_add(peer.rtt_ns).saturating_add(self.plan.reordered_ns.max(1));
+            block.ask_ns = if peer.rtt_ns > 0 { again_ns } else { i64::MAX };
+            asked.push(block.state(*base));
+        }
+        if asked.is_empty() && !(peer.is_due && peer.feedback_ns <= now) {
+            return None;
+        }
+        self.counts.asked += asked.len() as u64;
+        self.counts.feedback += 1;
+        peer.write_feedback(asked, now, bytes);
+        peer.is_due = false;
+        peer.feedback_ns = now.saturating_add(self.plan.feedback_ns);
+        Some(peer.feedbacks - 1)
+    }
+
+    /// Whether the packet is of the sender at hand; the first one, or one after another vanished, becomes it.
+    fn knows(&mut self, header: &Header, now: i64) -> bool {
+        self.on_time(now);
+        let peer = self.peer.get_or_insert_with(|| Peer {
+            session: header.session,
+            seen: Seen::new(),
+            heard_ns: now,
+            newest: (0, 0, i64::MIN),
+            rtt_ns: 0,
+            feedback_ns: now,
+            feedbacks: 0,
+            is_due: false,
+        });
+        peer.session == header.session
+    }
+
+    fn agrees(&self, header: &Header, payload: &[u8]) -> bool {
+        let ends = |base: u64, k: u8| base + u64::from(k);
+        let before = self.blocks.range(..header.base).next_back();
+        let after = self.blocks.range(header.base + 1..).next();
+        before.is_none_or(|(base, block)| ends(*base, block.k) <= header.base)
+            && after.is_none_or(|(base, _)| ends(header.base, header.k) <= *base)
+            && self.blocks.get(&header.base).is_none_or(|block| block.agrees(header, payload))
+    }
+
+    fn hear(&mut self, header: &Header, now: i64) -> Sight {
+        let peer = self.peer.as_mut().expect("the packet's sender is known");
+        let sight = peer.seen.see(header.sequence);
+        if sight == Sight::New {
+            peer.heard_ns = now;
+            peer.is_due = true;
+            if peer.newest.2 == i64::MIN || header.sequence >= peer.newest.0 {
+                peer.newest = (header.sequence, header.sent_ns, now);
+                peer.rtt_ns = i64::from(header.rtt_us) * 1000;
+            }
+        }
+        sight
+    }
+
+    fn take(&mut self, header: &Header, payload: &[u8], now: i64) -> Option<Arrival> {
+        let arrival = Arrival { kind: header.kind, id: header.id(), block: header.base };
+        let block = self.blocks.entry(header.base).or_insert_with(|| Block::new(header));
+        let index = usize::from(header.index);
+        if block.has(header.index) || header.kind == PacketKind::Source && block.handed[index] {
+            return Self::refuse(&mut self.counts.superseded);
+        }
+        let held = block.bytes;
+        block.take(header, payload);
+        self.held_bytes += block.bytes - held;
+        block.expires_ns = block.expires_ns.max(now.saturating_add(i64::from(header.left_us) * 1000));
+        if header.kind == PacketKind::Source {
+            self.counts.sources += 1;
+            block.handed[index] = true;
+            self.deliveries.push_back(Delivery { id: arrival.id as u64, payload: payload.to_vec(), recovered: false });
+        } else {
+            self.counts.parity += 1;
+        }
+        if block.is_whole() {
+            self.held_bytes -= block.end();
+        } else if block.is_ready() {
+            self.ready.push_back(header.base);
+        }
+        self.plan_asks(header.base, now);
+        while self.held_bytes > MOST_HELD_BYTES || self.blocks.len() > MOST_BLOCKS {
+            self.counts.evicted += 1;
+            self.drop_first();
+        }
+        Some(arrival)
+    }
+
+    /// When to ask for more of this block and those before it, which have ended, since this one began.
+    fn plan_asks(&mut self, base: u64, now: i64) {
+        let (reordered_ns, rtt_ns) = (self.plan.reordered_ns, self.peer.as_ref().map_or(0, |peer| peer.rtt_ns));
+        for (other, block) in self.blocks.range_mut(..=base) {
+            if block.is_over || block.asked > 0 || block.n == block.k || block.needs() == 0 {
+                continue;
+            }
+            let soon = now.saturating_add(reordered_ns);
+            if *other < base || block.has_ended() {
+                block.ask_ns = block.ask_ns.min(soon);
+            } else {
+                // Nothing says that it ended: the last moment at which asking may help.
+                block.ask_ns = block.expires_ns.saturating_sub(rtt_ns.saturating_mul(2)).max(soon);
+            }
+        }
+    }
+
+    fn drop_first(&mut self) {
+        let Some((base, mut block)) = self.blocks.pop_first() else { return };
+        self.counts.given_up += u64::from(!block.is_whole());
+        self.held_bytes -= block.end();
+        self.horizon = base + u64::from(block.k);
+    }
+
+    fn forget(&mut self) {
+        while !self.blocks.is_empty() {
+            self.drop_first();
+        }
+        self.ready.clear();
+        (self.peer, self.horizon) = (None, 0);
+    }
+}
+
+impl Peer {
+    fn write_feedback(&mut self, blocks: Vec<crate::BlockState>, now: i64, bytes: &mut Vec<u8>) {
+        let (echo, echo_sent_ns, came_ns) = self.newest;
+        let Seen { received, gaps, lost, bursts, .. } = self.seen;
+        let (sequence, held_ns) = (self.feedbacks, now.saturating_sub(came_ns).max(0) as u64);
+        self.feedbacks += 1;
+        let feedback = Feedback { sequence, echo, echo_sent_ns, held_ns, received, gaps, lost, bursts, blocks };
+        feedback.write(self.session, bytes);
+    }
+}

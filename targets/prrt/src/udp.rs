@@ -1,0 +1,296 @@
+//! Both ends over UDP, each step stamped where one layer hands over to the next.
+//!
+//! | points | of | stamped |
+//! | --- | --- | --- |
+//! | `send`, `submitted` | a payload | before and after it is given to the transport |
+//! | `link-send`, `link-sent` | a packet | before the system call, and at its return: a branch |
+//! | `encode-start`, `encode-end` | a block | around computing its parity |
+//! | `link-receive`, `handled` | a packet | after the system call, and once the transport took it |
+//! | `decode-start`, `decode-end` | a block | around recovering what it lacks |
+//! | `recovered` | a payload | once it was recovered: it never passed `link-receive` |
+//! | `hand-over`, `deliver` | a payload | before it is queued for the application, and after the application took it |
+//! | `feedback-send`, `feedback-receive` | a feedback | before the one system call, after the other |
+//!
+//! Stamps of packets say their block as parent. Of packets that the receiver refuses (replays, strangers, what came
+//! after it was recovered) there is no stamp, but a count: so every id passes each point once.
+//!
+//! Guarantees: parity is computed after all waiting payloads left, feedback is written after payloads were handed over.
+//! Deliberately absent: kernel stamps.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use tickscope_counter::NodeCounter;
+use tickscope_stamp::{Channel, Extra, Fields, OpenError, Ordering};
+
+use crate::{Delivery, Error, LossProcess, MOST_DATAGRAM_BYTES, PacketKind, Receiver, Sender, block_id};
+
+/// Kinds of stamps; a block is of those of its packets.
+const BLOCK_KINDS: [PacketKind; 2] = [PacketKind::Source, PacketKind::Parity];
+
+/// Nanoseconds since this was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts at 0.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Nanoseconds from then.
+    pub fn now(&self) -> i64 {
+        self.0.elapsed().as_nanos() as i64
+    }
+}
+
+/// How an end waits for packets and due times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// Asleep in `ppoll`.
+    Poll,
+    /// It does not: it looks again at once.
+    Busy,
+}
+
+fn packet(channel: &Channel, id: i64, kind: PacketKind, block: u64) {
+    channel.stamp_with(id, of_block(kind, block));
+}
+
+fn of_block(kind: PacketKind, block: u64) -> Extra {
+    Extra { kind: kind as i32, parent: Some(block_id(block)), ..Extra::default() }
+}
+
+fn block(channel: &Channel, base: u64) {
+    for kind in BLOCK_KINDS {
+        channel.stamp_with(block_id(base), Extra { kind: kind as i32, ..Extra::default() });
+    }
+}
+
+/// Waits until something is there to read, or until `until` by the stopwatch; at most a tenth of a second.
+fn wait(socket: &UdpSocket, until: Option<i64>, now: i64, waits: Waits) {
+    const LONGEST_NS: i64 = 100_000_000;
+    let ns = until.map_or(LONGEST_NS, |until| (until - now).clamp(0, LONGEST_NS));
+    if waits == Waits::Busy || ns == 0 {
+        return std::hint::spin_loop();
+    }
+    let mut watched = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: ns };
+    // SAFETY: one descriptor of a socket that lives, and a timeout, both on the stack; no signal mask. An error or a
+    // signal ends the wait early, which does no harm.
+    unsafe { libc::ppoll(&mut watched, 1, &timeout, std::ptr::null()) };
+}
+
+/// The datagram that is there; `None`: none is. A refused connection, as of a peer that is not there yet, is none.
+fn read(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
+    match socket.recv_from(buffer) {
+        Ok(received) => Ok(Some(received)),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// A sender with its socket, which is connected.
+pub struct UdpSender {
+    /// The state machine.
+    pub sender: Sender,
+    /// Packets that the kernel did not take.
+    pub refused_sends: u64,
+    socket: UdpSocket,
+    clock: Stopwatch,
+    waits: Waits,
+    bytes: Vec<u8>,
+    send: Channel,
+    submitted: Channel,
+    link_send: Channel,
+    link_sent: Channel,
+    encode: [Channel; 2],
+    feedback_receive: Channel,
+}
+
+impl UdpSender {
+    /// Opens its points on this thread.
+    pub fn new(socket: UdpSocket, sender: Sender, clock: Stopwatch, waits: Waits) -> Result<Self, OpenError> {
+        Ok(Self {
+            sender,
+            refused_sends: 0,
+            socket,
+            clock,
+            waits,
+            bytes: Vec::with_capacity(MOST_DATAGRAM_BYTES),
+            send: Channel::open("send", Ordering::Before, Fields::Slim)?,
+            submitted: Channel::open("submitted", Ordering::Plain, Fields::Slim)?,
+            link_send: Channel::open("link-send", Ordering::Before, Fields::Full)?,
+            link_sent: Channel::open("link-sent", Ordering::Plain, Fields::Wide)?,
+            encode: [
+                Channel::open("encode-start", Ordering::Before, Fields::Wide)?,
+                Channel::open("encode-end", Ordering::After, Fields::Wide)?,
+            ],
+            feedback_receive: Channel::open("feedback-receive", Ordering::After, Fields::Wide)?,
+        })
+    }
+
+    /// Gives a payload to the transport, and sends what may be sent.
+    pub fn submit(&mut self, payload: &[u8]) -> Result<u64, Error> {
+        let now = self.clock.now();
+        self.sender.on_time(now); // a block that is cut short now leaves ids out
+        self.send.stamp(self.sender.next_id() as i64);
+        let id = self.sender.submit(payload, now)?;
+        self.submitted.stamp(id as i64);
+        self.transmit();
+        Ok(id)
+    }
+
+    /// Does what is due, then waits for feedback or until `until`.
+    pub fn run_until(&mut self, until: i64) -> io::Result<()> {
+        let now = self.clock.now();
+        self.sender.on_time(now);
+        self.transmit();
+        while self.hear()? {
+            self.transmit();
+        }
+        let next = self.sender.wake_at().map_or(until, |wake| wake.min(until));
+        wait(&self.socket, Some(next), self.clock.now(), self.waits);
+        Ok(())
+    }
+
+    fn transmit(&mut self) {
+        loop {
+            let now = self.clock.now();
+            while let Some(sent) = self.sender.transmit(now, &mut self.bytes) {
+                packet(&self.link_send, sent.id, sent.kind, sent.block);
+                let taken = self.socket.send(&self.bytes);
+                self.link_sent.stamp_with(sent.id, Extra { kind: sent.kind as i32, ..Extra::default() });
+                self.refused_sends += u64::from(taken.is_err());
+            }
+            let Some(base) = self.sender.next_to_encode() else { return };
+            block(&self.encode[0], base);
+            self.sender.encode();
+            block(&self.encode[1], base);
+        }
+    }
+
+    fn hear(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; MOST_DATAGRAM_BYTES + 1];
+        let Some((length, _)) = read(&self.socket, &mut buffer)? else { return Ok(false) };
+        if let Some(sequence) = self.sender.handle(&buffer[..length], self.clock.now()) {
+            let extra = Extra { kind: PacketKind::Feedback as i32, ..Extra::default() };
+            self.feedback_receive.stamp_with(sequence as i64, extra);
+        }
+        Ok(true)
+    }
+}
+
+/// A receiver with its socket, which hands payloads to an application on another thread.
+pub struct UdpReceiver {
+    /// The state machine.
+    pub receiver: Receiver,
+    /// Datagrams that the dropper took.
+    pub dropped: u64,
+    /// Payloads for which the application's queue had no room.
+    pub untaken: u64,
+    socket: UdpSocket,
+    clock: Stopwatch,
+    waits: Waits,
+    dropper: Option<LossProcess>,
+    application: mpsc::SyncSender<Delivery>,
+    peer: Option<SocketAddr>,
+    bytes: Vec<u8>,
+    counter: NodeCounter,
+    link_receive: Channel,
+    handled: Channel,
+    decode: [Channel; 2],
+    recovered: Channel,
+    hand_over: Channel,
+    feedback_send: Channel,
+}
+
+impl UdpReceiver {
+    /// Opens its points on this thread. `dropper` loses datagrams as a channel would: before anything sees them.
+    pub fn new(
+        socket: UdpSocket,
+        receiver: Receiver,
+        (clock, waits): (Stopwatch, Waits),
+        dropper: Option<LossProcess>,
+        application: mpsc::SyncSender<Delivery>,
+    ) -> io::Result<Self> {
+        let open = |point: &str, ordering, fields| Channel::open(point, ordering, fields).map_err(io::Error::other);
+        Ok(Self {
+            receiver,
+            dropped: 0,
+            untaken: 0,
+            socket,
+            clock,
+            waits,
+            dropper,
+            application,
+            peer: None,
+            bytes: Vec::with_capacity(MOST_DATAGRAM_BYTES),
+            counter: NodeCounter::from_environment().map_err(io::Error::other)?,
+            link_receive: open("link-receive", Ordering::After, Fields::Full)?,
+            handled: open("handled", Ordering::Plain, Fields::Wide)?,
+            decode: [
+                open("decode-start", Ordering::Before, Fields::Wide)?,
+                open("decode-end", Ordering::After, Fields::Wide)?,
+            ],
+            recovered: open("recovered", Ordering::After, Fields::Full)?,
+            hand_over: open("hand-over", Ordering::Before, Fields::Slim)?,
+            feedback_send: open("feedback-send", Ordering::Before, Fields::Wide)?,
+        })
+    }
+
+    /// Takes what came, or waits for it.
+    pub fn run(&mut self) -> io::Result<()> {
+        while self.take()? {}
+        self.receiver.on_time(self.clock.now());
+        self.feed_back();
+        wait(&self.socket, self.receiver.wake_at(), self.clock.now(), self.waits);
+        Ok(())
+    }
+
+    fn take(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; MOST_DATAGRAM_BYTES + 1];
+        let Some((length, peer)) = read(&self.socket, &mut buffer)? else { return Ok(false) };
+        let tick = self.counter.read(Ordering::After);
+        if self.dropper.as_mut().is_some_and(LossProcess::loses) {
+            self.dropped += 1;
+            return Ok(true);
+        }
+        let Some(arrival) = self.receiver.handle(&buffer[..length], self.clock.now()) else { return Ok(true) };
+        self.link_receive.record_with(arrival.id, tick, of_block(arrival.kind, arrival.block));
+        self.handled.stamp_with(arrival.id, Extra { kind: arrival.kind as i32, ..Extra::default() });
+        self.peer = Some(peer);
+        self.hand_over();
+        while let Some(base) = self.receiver.next_to_decode() {
+            block(&self.decode[0], base);
+            let ids = self.receiver.decode();
+            block(&self.decode[1], base);
+            ids.iter().for_each(|id| packet(&self.recovered, *id, PacketKind::Source, base));
+            self.hand_over();
+        }
+        self.feed_back();
+        Ok(true)
+    }
+
+    /// Never waits: what an application that is behind by a whole queue, or ended, does not take is counted.
+    fn hand_over(&mut self) {
+        while let Some(delivery) = self.receiver.next_delivery() {
+            self.hand_over.stamp(delivery.id as i64);
+            self.untaken += u64::from(self.application.try_send(delivery).is_err());
+        }
+    }
+
+    fn feed_back(&mut self) {
+        let Some(peer) = self.peer else { return };
+        while let Some(sequence) = self.receiver.feedback(self.clock.now(), &mut self.bytes) {
+            let extra = Extra { kind: PacketKind::Feedback as i32, ..Extra::default() };
+            self.feedback_send.stamp_with(sequence as i64, extra);
+            let _ = self.socket.send_to(&self.bytes, peer); // lost feedback is no error: the next one has all of it
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Both programs over real sockets on loopback.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn prrt(words: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prrt"));
+    command.args(words).env_remove("TICKSCOPE_DIR").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a program printed, once it ended.
+fn ended(mut child: Child) -> (Option<i32>, String, String) {
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    (child.wait().unwrap().code(), out, err)
+}
+
+/// A receiver that listens, and its port.
+fn receiver(words: &[&str]) -> (Child, String) {
+    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let mut child = prrt(&[&["receiver", "127.0.0.1", &port.to_string()], words].concat());
+    let listens = || {
+        let place = format!(":{port:04X} ");
+        std::fs::read_to_string("/proc/net/udp").unwrap().lines().any(|line| line.contains(&place))
+    };
+    let until = Instant::now() + WITHIN;
+    while !listens() {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < until, "the receiver does not listen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    (child, port.to_string())
+}
+
+fn stopped(child: Child) -> Value {
+    // SAFETY: the process is this test's own child, and was not waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    let (code, out, err) = ended(child);
+    assert_eq!(code, Some(0), "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+/// The counts of both ends.
+fn transfer(sender_words: &[&str], receiver_words: &[&str]) -> (Value, Value) {
+    let (receiver, port) = receiver(receiver_words);
+    let (code, out, err) = ended(prrt(&[&["sender", "127.0.0.1", &port], sender_words].concat()));
+    assert_eq!(code, Some(0), "{err}");
+    (serde_json::from_str(&out).unwrap(), stopped(receiver))
+}
+
+fn count(counts: &Value, name: &str) -> u64 {
+    counts[name].as_u64().unwrap_or_else(|| panic!("{name} of {counts}"))
+}
+
+#[test]
+fn e2e_what_the_application_gets_is_what_was_sent_and_all_else_is_counted() {
+    let (sender, receiver) = transfer(
+        &["--rate", "500", "--size", "200", "--seconds", "1", "--parity", "2,1", "--deadline-ms", "2000"],
+        &["--drop", "0.05", "--seed", "3"],
+    );
+    assert_eq!((count(&sender, "submitted"), count(&sender, "unsubmitted")), (500, 0));
+    assert_eq!((count(&receiver, "corrupt"), count(&receiver, "untaken")), (0, 0));
+    let delivered = count(&receiver, "delivered");
+    assert_eq!(delivered, count(&receiver, "sources") + count(&receiver, "recovered"));
+    assert!(count(&receiver, "recovered") > 0 && delivered <= 500, "{receiver}");
+    for name in ["malformed", "strangers", "replayed", "contradicting", "undecodable"] {
+        assert_eq!(count(&receiver, name), 0, "{name}");
+    }
+    let refused = count(&receiver, "superseded") + count(&receiver, "too_late") + count(&receiver, "dropped");
+    let taken = count(&receiver, "sources") + count(&receiver, "parity") + refused;
+    assert!(taken <= count(&sender, "sources") + count(&sender, "parity"), "{sender} {receiver}");
+    assert!(count(&sender, "feedback") <= count(&receiver, "feedback") && sender["rtt_min_ns"].is_u64());
+}
+
+#[test]
+fn e2e_a_receiver_is_not_impressed_by_what_is_no_packet() {
+    let (child, port) = receiver(&[]);
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for length in [0, 1, 43, 44, 200, 1472, 1473, 9000] {
+        stranger.send_to(&vec![b'P'; length], ("127.0.0.1", port.parse().unwrap())).unwrap();
+    }
+    // All that was sent before lies in the socket once this is there: the sender's end says that it was answered.
+    let (code, out, err) = ended(prrt(&["sender", "127.0.0.1", &port, "--rate", "100", "--seconds", "0.1"]));
+    assert_eq!(code, Some(0), "{err}");
+    let (sender, receiver) = (serde_json::from_str::<Value>(&out).unwrap(), stopped(child));
+    if count(&sender, "feedback") > 0 {
+        assert_eq!(count(&receiver, "malformed"), 8, "{receiver}");
+    }
+}
+
+#[test]
+fn e2e_a_sender_without_a_receiver_ends_in_time_and_says_that_nobody_answered() {
+    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port().to_string();
+    let (code, out, _) = ended(prrt(&["sender", "127.0.0.1", &port, "--rate", "200", "--seconds", "0.2"]));
+    let sender: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, count(&sender, "submitted"), count(&sender, "feedback")), (Some(0), 40, 0));
+    assert!(sender["rtt_min_ns"].is_null());
+}
+
+#[test]
+fn e2e_options_that_contradict_are_refused_with_what_helps() {
+    for (words, says) in [
+        (&["--k", "250", "--parity", "3,3"][..], "at most 255 packets a block"),
+        (&["--size", "1427"], "--size of 8 to 1426 bytes, found 1427"),
+        (&["--deadline-ms", "0"], "a deadline and a time to flush above 0"),
+        (&["--rate", "0"], "a rate from 0.000001"),
+        (&["--seconds", "1e9"], "--seconds of 0 to a day"),
+    ] {
+        let (code, _, err) = ended(prrt(&[&["sender", "127.0.0.1", "7400"], words].concat()));
+        assert!(code == Some(2) && err.contains(says), "{words:?}: {err}");
+    }
+    let (code, _, err) = ended(prrt(&["receiver", "127.0.0.1", "0", "--drop", "1.5"]));
+    assert!(code == Some(2) && err.contains("probabilities from 0 to 1, found 1.5"), "{err}");
+    let (code, _, err) = ended(prrt(&["receiver", "192.0.2.1", "7400"]));
+    assert!(code == Some(2) && err.contains("cannot use 192.0.2.1:7400"), "{err}");
+}
