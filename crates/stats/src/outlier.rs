@@ -183,6 +183,22 @@ impl Rule {
 /// The fewest values of which one lies above the 95 % quantile.
 const FEWEST_FOR_IPAD: usize = 20;
 
+impl Abstention {
+    /// The threshold for whoever must have one: that of the rule which is named instead, or from where on frequent
+    /// values stand apart, which are noise then. `None`: no answer is better than any.
+    pub fn advised(&self, sample: &Sample, step: Option<NonZeroU64>) -> Option<Threshold> {
+        match (self.why, self.instead) {
+            (Why::Frequent { above, .. }, _) => {
+                let removal = sample.removal(above);
+                let until = *sample.values().get(removal.of - removal.count)?;
+                Some(Threshold { upper: above, lower: None, basis: Basis::Gap { until }, removal })
+            }
+            (_, Some(rule)) => rule.threshold(sample, step).ok(),
+            _ => None,
+        }
+    }
+}
+
 impl Removal {
     /// The part of the values, from 0 to 1.
     pub fn share(&self) -> f64 {

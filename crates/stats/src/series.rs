@@ -48,7 +48,7 @@ impl Quantile {
         let share = f64::from(self.share()) / f64::from(MILLION);
         // Of equal values both shares count: the quantile is among them as long as one of the two is on its side.
         let (up_to, below) =
-            (Shares::of(series, blocks, |other| other <= value), Shares::of(series, blocks, |other| other < value));
+            (shares(series, blocks, |other| other <= value), shares(series, blocks, |other| other < value));
         let shares = if up_to.variance_of_mean() > below.variance_of_mean() { up_to } else { below };
         let independent = share * (1.0 - share) / count as f64;
         let error = shares.variance_of_mean().max(independent).sqrt();
@@ -61,28 +61,34 @@ impl Quantile {
 }
 
 /// The shares of values in blocks.
-struct Shares {
+fn shares(series: &[i64], blocks: usize, counts: impl Fn(i64) -> bool) -> Means {
+    let end = |block: usize| block * series.len() / blocks;
+    let share = |block: usize| {
+        let values = &series[end(block)..end(block + 1)];
+        let counted = values.iter().filter(|&&value| counts(value)).count();
+        counted as f64 / values.len() as f64
+    };
+    Means::of(&(0..blocks).map(share).collect::<Vec<f64>>())
+}
+
+/// The mean of a figure of blocks that follow one another.
+pub(crate) struct Means {
     blocks: f64,
     variance: f64,
     correlation: f64,
 }
 
-impl Shares {
-    fn of(series: &[i64], blocks: usize, counts: impl Fn(i64) -> bool) -> Self {
-        let end = |block: usize| block * series.len() / blocks;
-        let share = |block: usize| {
-            let values = &series[end(block)..end(block + 1)];
-            let counted = values.iter().filter(|&&value| counts(value)).count();
-            counted as f64 / values.len() as f64
-        };
-        let shares: Vec<f64> = (0..blocks).map(share).collect();
-        let mean = shares.iter().sum::<f64>() / blocks as f64;
-        let variance = shares.iter().map(|share| (share - mean) * (share - mean)).sum::<f64>() / (blocks - 1) as f64;
-        let scaled: Vec<i64> = shares.iter().map(|share| (share * f64::from(MILLION)) as i64).collect();
+impl Means {
+    /// Of figures from -1 to 1.
+    pub(crate) fn of(figures: &[f64]) -> Self {
+        let blocks = figures.len() as f64;
+        let mean = figures.iter().sum::<f64>() / blocks;
+        let variance = figures.iter().map(|figure| (figure - mean) * (figure - mean)).sum::<f64>() / (blocks - 1.0);
+        let scaled: Vec<i64> = figures.iter().map(|figure| (figure * f64::from(MILLION)) as i64).collect();
         // What few blocks lose of it on average (Kendall 1954).
-        let of_few = |found: f64| (found + 1.0 / blocks as f64) / (1.0 - 3.0 / blocks as f64);
+        let of_few = |found: f64| (found + 1.0 / blocks) / (1.0 - 3.0 / blocks);
         let correlation = autocorrelation(&scaled, 1).map_or(0.0, of_few).clamp(0.0, MOST_CORRELATED);
-        Self { blocks: blocks as f64, variance, correlation }
+        Self { blocks, variance, correlation }
     }
 
     /// How many times the variance of their mean is that of independent ones.
@@ -90,11 +96,11 @@ impl Shares {
         (1.0 + self.correlation) / (1.0 - self.correlation)
     }
 
-    fn variance_of_mean(&self) -> f64 {
+    pub(crate) fn variance_of_mean(&self) -> f64 {
         self.variance / self.blocks * self.inflation()
     }
 
-    fn freedom(&self) -> f64 {
+    pub(crate) fn freedom(&self) -> f64 {
         (self.blocks / self.inflation() - 1.0).max(1.0)
     }
 }
