@@ -21,8 +21,9 @@ use crate::query::Query;
 mod run_figures;
 mod verdict;
 
-pub(crate) use run_figures::{Ends, Reference};
-use run_figures::{RunFigure, figures};
+pub(crate) use run_figures::Reference;
+use run_figures::figures;
+pub use run_figures::{Ends, RunFigure};
 pub use verdict::{ChangeTolerance, ChangeVerdict, LimitedBy};
 
 /// What all figures of a table together leave to chance, parts per million.
@@ -359,7 +360,7 @@ impl Level {
 
 impl Shift {
     /// Between two runs.
-    fn between(before: &RunFigure, after: &RunFigure) -> Self {
+    pub fn between(before: &RunFigure, after: &RunFigure) -> Self {
         let ticks = after.at.ticks.saturating_sub(before.at.ticks);
         let away = |one: Option<(u64, u64)>| one.map(|(a, b)| (a as f64).hypot(b as f64).ceil() as i64);
         let down = away(after.down_ticks().zip(before.up_ticks()));

@@ -71,8 +71,8 @@ pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};
 pub use closure::PairSummary;
 pub use compare::{
-    ChangeTolerance, ChangeVerdict, Level, LimitedBy, MostChanged, QuantileChange, RunComparison, Shift, StageChange,
-    compare,
+    ChangeTolerance, ChangeVerdict, Ends, Level, LimitedBy, MostChanged, QuantileChange, RunComparison, RunFigure,
+    Shift, StageChange, compare,
 };
 pub use count_only::{only_counted, some_count, switches_to_count};
 pub use counted_points::{CountedPeriod, CountedPoint, CountedPoints, CountedRate, counted_points};

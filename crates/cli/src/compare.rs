@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tickscope_analysis::{
-    ChangeVerdict, FaultJson, QuantileChange, Query, ReadyRun, RunComparison, analyse_counts, compare as compared,
+    ChangeVerdict, FaultJson, QuantileChange, Query, ReadyRun, RunComparison, StageChange, analyse_counts,
+    compare as compared,
 };
 use tickscope_show::comparison_text;
 use tickscope_show::stage_table::View;
@@ -52,10 +53,10 @@ pub fn compare(options: &CompareOptions) -> Result<(), Failure> {
         output::print(comparison_text(&compared, &view).as_bytes())?;
     }
     standing.map_or(Ok(()), Err)?;
-    // 4 before 5, in whatever order they were named.
-    let (open, sure): (Vec<FailOn>, Vec<FailOn>) =
-        options.fail_on.iter().partition(|what| matches!(what, FailOn::Unresolved));
-    sure.into_iter().chain(open).try_for_each(|what| expect_none(what, &compared))
+    let of = |(stage, change): (&StageChange, &QuantileChange)| {
+        (format!("{} {}", stage.stage, change.quantile), change.verdict, change.shift.map(|shift| shift.ticks))
+    };
+    expect_none(&options.fail_on, || compared.changes().map(of))
 }
 
 fn runs(side: &[ReadyRun]) -> Vec<&Run> {
@@ -126,15 +127,24 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Refuses what is to end the command with exit code 4 or 5.
-fn expect_none(what: FailOn, compared: &RunComparison) -> Result<(), Failure> {
-    let is = |change: &QuantileChange| match (what, change.verdict) {
-        (FailOn::Slower, ChangeVerdict::Changed) => change.shift.is_some_and(|shift| shift.ticks > 0),
+/// Refuses what is to end the command with exit code 4 or 5, of figures with their names, verdicts and changes.
+pub(crate) fn expect_none<F>(fail_on: &[FailOn], figures: impl Fn() -> F) -> Result<(), Failure>
+where
+    F: Iterator<Item = (String, ChangeVerdict, Option<i64>)>,
+{
+    // 4 before 5, in whatever order they were named.
+    let (open, sure): (Vec<FailOn>, Vec<FailOn>) = fail_on.iter().partition(|what| matches!(what, FailOn::Unresolved));
+    sure.into_iter().chain(open).try_for_each(|what| expect_no(what, figures()))
+}
+
+fn expect_no(what: FailOn, figures: impl Iterator<Item = (String, ChangeVerdict, Option<i64>)>) -> Result<(), Failure> {
+    let is = |verdict: ChangeVerdict, change: Option<i64>| match (what, verdict) {
+        (FailOn::Slower, ChangeVerdict::Changed) => change > Some(0),
         (FailOn::Changed, ChangeVerdict::Changed) | (FailOn::Unresolved, ChangeVerdict::NotResolved { .. }) => true,
         _ => false,
     };
-    let found = compared.changes().filter(|(_, change)| is(change));
-    let names: Vec<String> = found.map(|(stage, change)| format!("{} {}", stage.stage, change.quantile)).collect();
+    let found = figures.filter(|(_, verdict, change)| is(*verdict, *change));
+    let names: Vec<String> = found.map(|(name, ..)| name).collect();
     let word = match what {
         FailOn::Slower => "slower",
         FailOn::Changed => "changed",

@@ -285,6 +285,7 @@ impl Shown<'_> {
             },
             LimitedBy::Both => format!("It takes narrower clocks and more of {more}"),
             LimitedBy::Traces => format!("{} traces or more have an interval", known().max().unwrap_or(0)),
+            LimitedBy::Windows => format!("{} windows or more have an interval", known().max().unwrap_or(0)),
             LimitedBy::Runs => {
                 format!("{} runs of each would do for all these figures together", known().max().unwrap_or(0))
             }
@@ -302,6 +303,7 @@ fn word(limit: LimitedBy) -> &'static str {
         LimitedBy::Statistics => "statistics",
         LimitedBy::Both => "clocks and statistics",
         LimitedBy::Traces => "too few traces",
+        LimitedBy::Windows => "too few windows",
         LimitedBy::Runs => "too few runs",
         LimitedBy::Missing => "no traces",
     }

@@ -13,22 +13,26 @@ use crate::scan::{Part, Piece, Scan, Sink};
 
 /// A figure of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RunFigure {
+pub struct RunFigure {
     /// Traces with a duration.
-    pub(super) count: u64,
+    pub count: u64,
     /// The quantile.
-    pub(super) at: Ends,
-    /// The values that its population's lies between; `None`: none is low or high enough.
-    pub(super) low: Option<Ends>,
-    pub(super) high: Option<Ends>,
+    pub at: Ends,
+    /// The least that its population's may be; `None`: no value is low enough.
+    pub low: Option<Ends>,
+    /// The most that it may be.
+    pub high: Option<Ends>,
 }
 
 /// One rank of all estimates, of all lower ends and of all upper ends, in ticks of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ends {
-    pub(crate) ticks: i64,
-    pub(crate) lo: i64,
-    pub(crate) hi: i64,
+pub struct Ends {
+    /// Of the estimates.
+    pub ticks: i64,
+    /// Of the lower ends.
+    pub lo: i64,
+    /// Of the upper ends.
+    pub hi: i64,
 }
 
 impl RunFigure {

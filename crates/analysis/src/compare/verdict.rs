@@ -51,6 +51,8 @@ pub enum LimitedBy {
     Both,
     /// Too few traces; it needs so many.
     Traces,
+    /// Too few windows of time; it needs so many.
+    Windows,
     /// Too few runs for the confidence over all figures; it needs so many of each side.
     Runs,
     /// A run has no trace with the stage.
@@ -71,8 +73,9 @@ impl LimitedBy {
 }
 
 impl ChangeVerdict {
-    /// Of a change of what was `before` ticks. `few`: why there is no interval.
-    pub(super) fn of(
+    /// Of a change of what was `before` ticks; `tolerance`: with how many ticks a second has. `few`: why there is no
+    /// interval.
+    pub fn of(
         shift: &Shift,
         before: i64,
         tolerance: Option<(ChangeTolerance, u64)>,
