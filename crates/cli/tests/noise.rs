@@ -4,7 +4,7 @@ mod site;
 
 use serde_json::Value;
 use site::{Ended, Experiment, Site, few_or_all, tickscope, udp_echo};
-use tickscope_host::trace_instance::{TraceInstance, left};
+use tickscope_host::trace_instance::{TraceEvents, TraceInstance, left};
 
 /// The demo's kind, with the server and a neighbour that never sleeps on core 0, and the client on core 1: whenever the
 /// server waits, the neighbour has its core.
@@ -25,7 +25,7 @@ fn text(seconds: f64, more: &str) -> String {
 /// Why it cannot be tried here, said.
 fn cannot_be_tried() -> bool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let why = match TraceInstance::begin() {
+    let why = match TraceInstance::begin(TraceEvents::All) {
         Err(why) => why,
         Ok(_) if cores < 2 => "it takes two cores".into(),
         Ok(_) => return false,
@@ -37,6 +37,20 @@ fn cannot_be_tried() -> bool {
 fn noise<'a>(table: &'a Value, stage: &str) -> &'a Value {
     let all = table["noise"].as_array().unwrap();
     all.iter().find(|one| one["stage"] == stage).unwrap_or_else(|| panic!("no {stage} in {all:?}"))
+}
+
+#[test]
+fn e2e_with_switches_alone_tasks_are_neighbours_and_what_is_not_recorded_is_told() {
+    if cannot_be_tried() {
+        return;
+    }
+    let site = Site::new("noise-switches");
+    let more = "[noise]\nevents = \"switches\"";
+    let table = Ended::of(&mut site.run_command(&text(few_or_all(1.0, 5.0), more))).json(0);
+    assert!(site.events("noise-missing")[0].text.contains("asks for switches alone"));
+    let stages = table["noise"].as_array().unwrap();
+    let neighbours: Vec<&Value> = stages.iter().flat_map(|one| one["neighbours"].as_array().unwrap()).collect();
+    assert!(!neighbours.is_empty() && neighbours.iter().all(|one| one["class"] == "task"), "{neighbours:?}");
 }
 
 #[test]

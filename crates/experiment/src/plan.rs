@@ -20,6 +20,7 @@ use crate::process::Forward;
 use crate::readiness::{self, Readiness, Ready};
 use crate::return_trip_plan::ReturnTripPlan;
 use crate::rivals_plan::RivalsPlan;
+use crate::roles::noise::NoiseSettings;
 use crate::run_file;
 use crate::window::Keep;
 
@@ -57,7 +58,7 @@ pub struct Plan {
     #[serde(default)]
     pub(crate) rivals: RivalsPlan,
     /// Asks for a record of what the kernel does on the cores of this host.
-    pub(crate) noise: Option<NoisePlan>,
+    pub(crate) noise: Option<NoiseSettings>,
     /// How collectors encode stamps.
     #[serde(default)]
     pub(crate) segments: EncodingChoice,
@@ -129,11 +130,6 @@ pub(crate) struct DumpPlan {
     #[serde(deserialize_with = "run_file::span")]
     pub above: u64,
 }
-
-/// It has no settings yet: that it stands there is enough.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NoisePlan {}
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

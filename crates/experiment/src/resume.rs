@@ -146,7 +146,7 @@ fn kind_of(role: &Role) -> Option<HelperKind> {
         Role::Probe(_) => Some(HelperKind::Probe),
         Role::ReturnAnswer(_) => Some(HelperKind::ReturnSource),
         Role::ReturnAcknowledge(_) => Some(HelperKind::ReturnSink),
-        Role::Noise => Some(HelperKind::Noise),
+        Role::Noise(_) => Some(HelperKind::Noise),
         _ => None,
     }
 }

@@ -46,7 +46,7 @@ pub enum Role {
     /// Acknowledges the node's stamps under `return-trip`, and writes what came of it.
     ReturnAcknowledge(returns::SinkSettings),
     /// Records what the kernel does on the host's cores.
-    Noise,
+    Noise(noise::NoiseSettings),
     /// Times stamps.
     StampCost,
 }
@@ -97,7 +97,7 @@ impl Role {
             Self::RivalAsk(_) => "rivals on",
             Self::ReturnAnswer(_) => "return trip's source on",
             Self::ReturnAcknowledge(_) => "return trip's end on",
-            Self::Noise => "recorder of noise on",
+            Self::Noise(_) => "recorder of noise on",
             Self::StampCost => "cost of a stamp on",
         }
     }
@@ -119,7 +119,7 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
         Role::RivalAsk(client) => print(&rivals::ask(client, place)?),
         Role::ReturnAnswer(settings) => print(&returns::serve(settings)?),
         Role::ReturnAcknowledge(settings) => print(&returns::acknowledge(settings, place)?),
-        Role::Noise => print(&noise::record(place)?),
+        Role::Noise(settings) => print(&noise::record(*settings, place)?),
         Role::StampCost => print(&stamp_cost::measure()?),
     }
 }

@@ -28,6 +28,15 @@ const WISHED: [&str; 6] = [
 const BUFFER_KIB: u32 = 8 << 10;
 const READ_BYTES: usize = 1 << 16;
 
+/// Events that are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceEvents {
+    /// Switches of tasks alone, which cost least.
+    Switches,
+    /// Interrupts, softirqs and page faults of programs as well.
+    All,
+}
+
 /// The trace of all cores that are online.
 #[derive(Debug)]
 pub struct TraceInstance {
@@ -50,18 +59,18 @@ struct CoreTrace {
 
 impl TraceInstance {
     /// Makes one that records; in words why not.
-    pub fn begin() -> Result<Self, String> {
+    pub fn begin(events: TraceEvents) -> Result<Self, String> {
         let (pid, born) = (std::process::id(), birth(std::process::id()).unwrap_or(0));
         let folder = Path::new(TRACEFS).join(format!("instances/{PREFIX}{pid}-{born}"));
         fs::create_dir(&folder).map_err(|e| {
             format!("cannot make {}: {e}. It needs tracefs mounted there, and root's rights", folder.display())
         })?;
         let mut instance = Self { folder, cores: Vec::new(), missing: Vec::new() };
-        instance.set_up()?;
+        instance.set_up(events)?;
         Ok(instance)
     }
 
-    fn set_up(&mut self) -> Result<(), String> {
+    fn set_up(&mut self, events: TraceEvents) -> Result<(), String> {
         self.write("tracing_on", "0")?;
         self.write("trace_clock", "x86-tsc").map_err(|why| {
             format!("{why}. Its events have to carry ticks of the counter, which other machines lack")
@@ -77,7 +86,8 @@ impl TraceInstance {
             self.write(&format!("events/{event}/enable"), "1")?;
         }
         let missing = |event: &&str| self.write(&format!("events/{event}/enable"), "1").is_err();
-        self.missing = WISHED.into_iter().filter(missing).collect();
+        let wished = if events == TraceEvents::All { &WISHED[..] } else { &[] };
+        self.missing = wished.iter().copied().filter(missing).collect();
         self.write("tracing_on", "1")
     }
 

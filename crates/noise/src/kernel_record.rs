@@ -7,7 +7,7 @@ use std::fs;
 
 use tickscope_counter::NodeCounter;
 use tickscope_host::kernel_trace::{Class, Core, Lasted};
-use tickscope_host::trace_instance::{TraceInstance, sweep};
+use tickscope_host::trace_instance::{TraceEvents, TraceInstance, sweep};
 use tickscope_tick::Ordering;
 
 use crate::cause::KernelWindow;
@@ -23,7 +23,7 @@ impl KernelRecord {
     /// Begins; in words why not.
     pub(crate) fn begin() -> Result<Self, String> {
         sweep();
-        let instance = TraceInstance::begin()?;
+        let instance = TraceInstance::begin(TraceEvents::All)?;
         let cores = instance.cores().map(|core| (core as usize, Core::default())).collect();
         Ok(Self { instance, cores, counter: NodeCounter::true_counter() })
     }

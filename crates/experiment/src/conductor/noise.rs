@@ -8,9 +8,7 @@ use crate::roles::noise::NoiseReport;
 impl Conductor<'_> {
     /// One recorder for all nodes of this host, named after the first; of those elsewhere nothing is recorded.
     pub(super) fn start_noise(&mut self) -> Result<(), Error> {
-        if self.plan.noise.is_none() {
-            return Ok(());
-        }
+        let Some(settings) = self.plan.noise else { return Ok(()) };
         let here = self.plan.nodes.iter().position(|node| node.connect.is_empty());
         let boot = here.map(|at| self.record.run.manifest().nodes[at].boot);
         let elsewhere: Vec<usize> = (0..self.nodes.len())
@@ -21,7 +19,7 @@ impl Conductor<'_> {
                        on that is it recorded";
             self.note_at(at, EventKind::NoiseMissing, None, why.into());
         }
-        here.map_or(Ok(()), |at| self.start_helper(HelperKind::Noise, at, at, Role::Noise))
+        here.map_or(Ok(()), |at| self.start_helper(HelperKind::Noise, at, at, Role::Noise(settings)))
     }
 
     /// Ends it.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tickscope_counter::NodeCounter;
 use tickscope_host::kernel_trace::{Class, Core, Departure, Lasted};
-use tickscope_host::trace_instance::{TraceInstance, sweep};
+use tickscope_host::trace_instance::{TraceEvents, TraceInstance, sweep};
 use tickscope_store::{NoiseClass, NoiseColumns, NoiseRow, Paths, next_segment, write_noise};
 use tickscope_tick::Ordering;
 
@@ -31,11 +31,35 @@ pub struct NoiseReport {
     pub missing: Vec<String>,
 }
 
+/// Settings of a recorder of noise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoiseSettings {
+    /// What is recorded.
+    #[serde(default)]
+    pub events: NoiseEvents,
+}
+
+/// What a recorder of noise records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoiseEvents {
+    /// Switches of tasks alone.
+    Switches,
+    /// Interrupts, softirqs and page faults as well.
+    #[default]
+    All,
+}
+
 /// Records until the process is told to end.
-pub(super) fn record(place: &RoleContext) -> Result<NoiseReport, Error> {
+pub(super) fn record(settings: NoiseSettings, place: &RoleContext) -> Result<NoiseReport, Error> {
     sweep();
-    let mut recording = match TraceInstance::begin() {
-        Ok(instance) => Recording::of(instance, place),
+    let events = match settings.events {
+        NoiseEvents::Switches => TraceEvents::Switches,
+        NoiseEvents::All => TraceEvents::All,
+    };
+    let mut recording = match TraceInstance::begin(events) {
+        Ok(instance) => Recording::of(instance, settings.events, place),
         Err(why) => {
             ready();
             while !interrupt::ended() {
@@ -78,14 +102,24 @@ struct OfCore {
 }
 
 impl<'a> Recording<'a> {
-    fn of(instance: TraceInstance, place: &'a RoleContext) -> Self {
+    fn of(instance: TraceInstance, events: NoiseEvents, place: &'a RoleContext) -> Self {
         let counter = NodeCounter::true_counter();
         let now = counter.read(Ordering::After);
         let of = |number| OfCore { number: number as i32, core: Core::default(), told: None, read: [now; 2] };
         let cores = instance.cores().map(of).collect();
         let missing = instance.missing().iter();
         let missing = missing.map(|event| format!("this kernel's trace has no {event}, so that noise lacks them"));
-        Self { place, missing: missing.collect(), instance, counter, cores, columns: NoiseColumns::default() }
+        let unasked = "the run file asks for switches alone: interrupts, softirqs and page faults are not \
+                       recorded, and whom they disturbed counts as undisturbed";
+        let unasked = (events == NoiseEvents::Switches).then(|| unasked.to_string());
+        Self {
+            place,
+            missing: missing.chain(unasked).collect(),
+            instance,
+            counter,
+            cores,
+            columns: NoiseColumns::default(),
+        }
     }
 
     /// Reads what was recorded since the last look.
@@ -198,6 +232,14 @@ mod tests {
     fn stretches(columns: NoiseColumns) -> Vec<(NoiseClass, [i64; 2])> {
         let is_stretch = |row: &NoiseRow| matches!(row.class, NoiseClass::Recorded | NoiseClass::Lost);
         columns.rows().filter(is_stretch).map(|row| (row.class, [row.begin, row.end])).collect()
+    }
+
+    #[test]
+    fn all_is_recorded_unless_switches_alone_are_asked_for() {
+        let read = |text: &str| serde_json::from_str::<NoiseSettings>(text).map(|settings| settings.events);
+        assert_eq!(read("{}").unwrap(), NoiseEvents::All);
+        assert_eq!(read(r#"{"events": "switches"}"#).unwrap(), NoiseEvents::Switches);
+        assert!(read(r#"{"events": "some"}"#).unwrap_err().to_string().contains("`switches` or `all`"));
     }
 
     #[test]
