@@ -23,6 +23,7 @@ from foreign import SECONDS as FOREIGN_SECONDS
 from foreign import foreign_clocks
 from java import measure_java
 from load import measure_load
+from noise import measure_noise
 from path import kernel_path
 from policies import measure_policies
 from processes import (
@@ -43,6 +44,7 @@ CRATES = {
     "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
     "codecs": ("store",), "java": ("stamp",), "sustained": ("cli", "store"), "load": ("load",),
+    "noise": ("cli",),
 }
 
 
@@ -409,13 +411,21 @@ def java(options):
     return measure_java(options)
 
 
+# ---- 19. noise -------------------------------------------------------------------------------------------------------
+
+
+def noise(options):
+    """What `[noise]` costs, and what others see: bench/noise.py."""
+    return measure_noise(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
     "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained, "load": load,
-    "java": java,
+    "java": java, "noise": noise,
 }
 
 
