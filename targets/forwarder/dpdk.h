@@ -2,12 +2,9 @@
  * The datapath `net_ring` of DPDK: two ports in this process, each with the other's way out as its way in.
  *
  * What is put is copied into a buffer of DPDK's, what is taken out of it: 60 bytes each, as a program does that makes
- * packets and reads them. No card and no driver of the kernel takes part. Works without huge pages (`--no-huge`), which
- * is said. Threads are not DPDK's own; each that polls is registered, so that it has a cache of buffers. Deliberately
- * absent: a second process.
+ * packets and reads them. Threads are not DPDK's own; each that polls is registered, so that it has a cache of buffers.
+ * Deliberately absent: a second process.
  */
-#include <rte_eal.h>
-#include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
@@ -15,16 +12,8 @@
 
 #define SPARE_BUFFERS 4096 /* in batches and in the caches of threads */
 #define BUFFER_CACHE 256
-#define MEMORY_MIB "256"
-#define HUGE_PAGE_MIB 2
 
 static struct rte_mempool *buffers;
-
-static void dpdk_failed(const char *what, int error) {
-    const char *why = rte_strerror(error < 0 ? -error : error);
-    fprintf(stderr, TARGET ": cannot use --datapath net_ring: %s: %s\n", what, why);
-    exit(1);
-}
 
 static size_t put_in_port(struct link *link, const struct packet *packets, size_t count) {
     struct rte_mbuf *mbufs[BATCH];
@@ -45,29 +34,6 @@ static size_t take_from_port(struct link *link, struct packet *packets, size_t m
 }
 
 /* ---- before and after -------------------------------------------------------------------------------------------- */
-
-static long free_huge_pages_mib(void) {
-    char text[32] = "";
-    FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
-    if (file && fgets(text, sizeof text, file) == 0) text[0] = 0;
-    if (file) fclose(file);
-    return atol(text) * HUGE_PAGE_MIB;
-}
-
-/* Starts DPDK; the process may run where it might before. */
-static void begin_dpdk(void) {
-    static char name[] = TARGET, no_pci[] = "--no-pci", memory[] = "-m", mib[] = MEMORY_MIB;
-    static char quiet[] = "--log-level=error", no_telemetry[] = "--no-telemetry", in_memory[] = "--in-memory";
-    static char no_huge[] = "--no-huge", no_files[] = "--no-shconf";
-    int is_huge = free_huge_pages_mib() >= atol(MEMORY_MIB);
-    /* Nothing of it is left behind; DPDK refuses --in-memory with --no-huge. */
-    char *arguments[] = {name, no_pci, memory, mib, quiet, no_telemetry, is_huge ? in_memory : no_huge, no_files, 0};
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores)) fail("sched_getaffinity");
-    if (!is_huge) fprintf(stderr, TARGET ": without huge pages: fewer than " MEMORY_MIB " MiB are free\n");
-    if (rte_eal_init(is_huge ? 7 : 8, arguments) < 0) dpdk_failed("rte_eal_init", rte_errno);
-    if (sched_setaffinity(0, sizeof cores, &cores)) fail("sched_setaffinity");
-}
 
 static struct rte_ring *port_ring(const char *name, int capacity) {
     struct rte_ring *ring =
@@ -95,10 +61,6 @@ static void enter_net_ring(void) {
     if (rte_thread_register()) dpdk_failed("rte_thread_register", rte_errno);
 }
 
-static void end_net_ring(void) {
-    rte_eal_cleanup();
-}
-
 static struct links net_ring_links(const struct options *options) {
     begin_dpdk();
     unsigned count = 2 * (unsigned)options->link + SPARE_BUFFERS;
@@ -109,5 +71,5 @@ static struct links net_ring_links(const struct options *options) {
     int source = new_port("source", back, there), forwarder = new_port("forwarder", there, back);
     return (struct links){.there = {put_in_port, take_from_port, 0, source, forwarder},
                           .back = {put_in_port, take_from_port, 0, forwarder, source},
-                          .enter = enter_net_ring, .leave = rte_thread_unregister, .end = end_net_ring};
+                          .enter = enter_net_ring, .leave = rte_thread_unregister};
 }

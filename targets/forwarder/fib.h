@@ -2,8 +2,9 @@
  * The forwarding information base: where each user is, read by the data process while the control process writes.
  *
  * A hash table whose keys are all there before the run, so that a write changes an address and nothing else. What keeps
- * a reader from half an address is the primitive: one of a list, chosen at run time. An address can be recognised: its
- * hardware address follows from its number and its user, so a reader sees whether what it read was ever written.
+ * a reader from half an address is the primitive: one of a list, chosen at run time; some have a table of their own. An
+ * address can be recognised: its hardware address follows from its number and its user, so a reader sees whether what it
+ * read was ever written.
  * Assumes one writer. Deliberately absent: insertion, removal, resizing.
  */
 
@@ -18,7 +19,10 @@ struct cell {
     int32_t user; /* -1: free */
     _Atomic uint32_t sequence;
     struct address address;
-    struct version *version; /* of the read-copy-update primitives, in place of the address */
+    union {
+        struct version *version; /* of the read-copy-update primitives, in place of the address */
+        struct address *sides;   /* of left-right: two of them */
+    };
 };
 
 struct fib {
@@ -34,10 +38,11 @@ struct primitive {
     const char *name;
     void (*begin)(struct fib *fib, int64_t moves); /* before any thread; room for that many writes */
     void (*enter)(void);                           /* on each thread that reads or writes */
-    struct address (*read)(struct cell *cell);
-    void (*write)(struct fib *fib, struct cell *cell, struct address address);
+    struct address (*read)(const struct fib *fib, int32_t user);
+    void (*write)(struct fib *fib, int32_t user, struct address address);
     void (*leave)(void);
     void (*end)(struct fib *fib); /* after all threads */
+    void (*rest)(void);           /* on the thread that reads, between two batches */
 };
 
 static struct cell *cell_of(const struct fib *fib, int32_t user) {
@@ -70,12 +75,12 @@ static void end_fib(struct fib *fib) {
 
 /* Where the user is. */
 static struct address fib_read(const struct fib *fib, int32_t user) {
-    return fib->primitive->read(cell_of(fib, user));
+    return fib->primitive->read(fib, user);
 }
 
 /* From now on the user is there. */
 static void fib_write(struct fib *fib, int32_t user, int64_t id) {
-    fib->primitive->write(fib, cell_of(fib, user), (struct address){id, mac_of(id, user)});
+    fib->primitive->write(fib, user, (struct address){id, mac_of(id, user)});
 }
 
 static int is_torn(struct address address, int32_t user) {

@@ -3,7 +3,9 @@
  * mobile users and their location updates, a forwarder that addresses the former by a table that the latter change, and
  * the age of both by stamps of tickscope.h.
  *
- *     forwarder [--rate PPS] [--fib none|rwl-spin|rwl-park|seqlock|rcu|rcu-sync] [--cdr RATIO] [--users N]
+ *     forwarder [--rate PPS] [--fib NAME] [--cdr RATIO] [--users N]
+ *         --fib none|rwl-spin|rwl-spin-readers|rwl-park|rwl-park-writer|sharded|seqlock|left-right|rcu|rcu-sync
+ *             |rte-hash-rwl|rte-hash-rcu   what keeps the table consistent (primitives.h)
  *         --seconds S              how long the trace takes at the rate
  *         --packets N              length of the trace; else what the rate sends in --seconds
  *         --datapath rings|net_ring   between source and forwarder
@@ -103,6 +105,9 @@ static void end_testbed(struct testbed *bed) {
     free(bed->newest);
     free(bed->last_move);
     free(bed->trace.rows);
+#ifdef WITH_DPDK
+    end_dpdk();
+#endif
 }
 
 int main(int argc, char **argv) {

@@ -61,7 +61,8 @@ static void rcu_leave(void) {
     rcu_unregister_thread();
 }
 
-static struct address rcu_read(struct cell *cell) {
+static struct address rcu_read(const struct fib *fib, int32_t user) {
+    struct cell *cell = cell_of(fib, user);
     rcu_read_lock();
     struct address address = rcu_dereference(cell->version)->address;
     rcu_read_unlock();
@@ -76,11 +77,12 @@ static struct version *publish(struct fib *fib, struct cell *cell, struct addres
     return old;
 }
 
-static void rcu_write(struct fib *fib, struct cell *cell, struct address address) {
-    call_rcu(&publish(fib, cell, address)->head, free_after_readers);
+static void rcu_write(struct fib *fib, int32_t user, struct address address) {
+    call_rcu(&publish(fib, cell_of(fib, user), address)->head, free_after_readers);
 }
 
-static void rcu_write_and_wait(struct fib *fib, struct cell *cell, struct address address) {
+static void rcu_write_and_wait(struct fib *fib, int32_t user, struct address address) {
+    struct cell *cell = cell_of(fib, user);
     struct version *old = publish(fib, cell, address);
     synchronize_rcu();
     free_version(old);

@@ -180,6 +180,7 @@ static void delay(const struct testbed *bed) {
 static size_t data_step(struct testbed *bed, struct points *points, int64_t now) {
     struct packet batch[BATCH];
     int had_ended = has_ended(bed, ARRIVAL);
+    if (bed->fib.primitive->rest) bed->fib.primitive->rest();
     size_t count = bed->newest ? newest_take(bed->newest, batch) : ring_take(bed->data, batch, BATCH);
     if (count == 0) return took(bed, DATA, had_ended, 0);
     int64_t taken = tickscope_now(TICKSCOPE_AFTER);

@@ -21,13 +21,26 @@ const POINTS: [&str; 9] =
 
 /// Primitives of a forwarder built with all that this machine has.
 fn primitives() -> Vec<&'static str> {
-    let mut names = vec!["rwl-spin", "rwl-park", "seqlock"];
+    let mut names =
+        vec!["rwl-spin", "rwl-spin-readers", "rwl-park", "rwl-park-writer", "sharded", "seqlock", "left-right"];
     if libraries().iter().any(|flag| flag == "-DWITH_URCU") {
         names.extend(["rcu", "rcu-sync"]);
     } else {
         eprintln!("LEFT OUT: rcu and rcu-sync, there is no liburcu");
     }
+    if has_dpdk("rte-hash-rwl and rte-hash-rcu") {
+        names.extend(["rte-hash-rwl", "rte-hash-rcu"]);
+    }
     names
+}
+
+/// Whether there is DPDK; what is left out without it is told.
+fn has_dpdk(what: &str) -> bool {
+    let there = libraries().iter().any(|flag| flag == "-DWITH_DPDK");
+    if !there {
+        eprintln!("LEFT OUT: {what}, there is no DPDK");
+    }
+    there
 }
 
 /// Prints what the Makefile compiles the forwarder with.
@@ -161,7 +174,7 @@ fn check_all_are_accounted_for(datapath: &str, layout: &str, fib: &str, ring: &s
 #[test]
 fn c_every_packet_is_received_dropped_or_written_and_each_stamp_is_there() {
     for (layout, ring) in LAYOUTS.iter().flat_map(|layout| ["8", "256", "newest"].map(|ring| (*layout, ring))) {
-        for fib in primitives() {
+        for fib in primitives().into_iter().filter(|fib| !fib.starts_with("rte")) {
             check_all_are_accounted_for("rings", layout, fib, ring);
         }
     }
@@ -169,8 +182,7 @@ fn c_every_packet_is_received_dropped_or_written_and_each_stamp_is_there() {
 
 #[test]
 fn c_every_packet_is_accounted_for_over_dpdk() {
-    if !libraries().iter().any(|flag| flag == "-DWITH_DPDK") {
-        eprintln!("LEFT OUT: net_ring, there is no DPDK");
+    if !has_dpdk("net_ring") {
         return;
     }
     for layout in LAYOUTS {
@@ -178,6 +190,28 @@ fn c_every_packet_is_accounted_for_over_dpdk() {
             check_all_are_accounted_for("net_ring", layout, fib, ring);
         }
     }
+    for fib in ["rte-hash-rwl", "rte-hash-rcu"] {
+        check_all_are_accounted_for("net_ring", "spread", fib, "8");
+    }
+}
+
+#[test]
+fn c_memory_of_the_table_and_live_versions_are_told() {
+    let told = |fib: &str| {
+        let trial = Trial::of(50, &["--layout", "single", "--fib", fib, "--packets", "6000", "--cdr", "1"]);
+        [trial.number("fib_bytes"), trial.number("versions_most"), trial.number("written")]
+    };
+    let [cells, none, _] = told("seqlock");
+    assert_eq!((cells, none), (128 * 32, 0)); // twice as many cells as users, in a power of two
+    assert_eq!(told("left-right")[..2], [cells + 128 * 2 * 16, 0]);
+    assert_eq!(told("sharded")[..2], [cells + 64 * 64, 0]);
+    if !has_dpdk("memory of rte-hash-rwl and rte-hash-rcu") {
+        return;
+    }
+    assert!(told("rte-hash-rwl")[0] > 50 * 16);
+    // The reader rests once a turn, in which 64 moves are written at most: older versions are used again.
+    let [bytes, versions, written] = told("rte-hash-rcu");
+    assert!(bytes > 0 && (51..=50 + 2 * 64).contains(&versions) && written > 2000, "{bytes} {versions} {written}");
 }
 
 #[test]
@@ -330,7 +364,7 @@ fn said(command: &mut Command) -> (Option<i32>, String) {
 fn c_bad_input_ends_with_a_sentence() {
     let usage = "Usage: forwarder [--rate PPS]";
     for (words, expected) in [
-        (&["--fib", "rwl"][..], "expected --fib none, rwl-spin, rwl-park, seqlock, rcu or rcu-sync, found rwl"),
+        (&["--fib", "rwl"][..], "rcu-sync, rte-hash-rwl or rte-hash-rcu, found rwl"),
         (&["--layout", "L0"], "expected --layout contended, alone, spread or single, found L0"),
         (&["--datapath", "wires"], "expected --datapath rings or net_ring, found wires"),
         (&["--invalid", "no"], "expected --invalid tell or fail, found no"),
@@ -363,6 +397,7 @@ fn c_what_is_not_there_is_named() {
     for (words, expected) in [
         (["--fib", "rcu"], "built without liburcu; run `make forwarder`"),
         (["--fib", "rcu-sync"], "built without liburcu"),
+        (["--fib", "rte-hash-rcu"], "built without DPDK"),
         (["--datapath", "net_ring"], "built without DPDK; run `make forwarder`"),
     ] {
         let (code, words_said) = said(Command::new(bare()).args(words).args(["--scheduling", "shared"]));

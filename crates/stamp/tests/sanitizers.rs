@@ -106,7 +106,8 @@ fn c_no_thread_of_the_forwarder_races_with_another() {
         let more: &[&str] = if compiler == "gcc" { &["-Wno-tsan"] } else { &[] };
         let flags = [&["-D_GNU_SOURCE", THREADS, "-g"], more].concat();
         let program = compile(compiler, &source, &flags, &format!("forwarder-{compiler}"));
-        for (fib, ring) in [("rwl-spin", "16"), ("rwl-park", "newest"), ("seqlock", "16"), ("none", "newest")] {
+        let all = ["rwl-spin", "rwl-spin-readers", "rwl-park-writer", "sharded", "seqlock", "left-right"];
+        for (fib, ring) in all.map(|fib| (fib, "16")).into_iter().chain([("rwl-park", "newest"), ("none", "newest")]) {
             let directory = StampDirectory::new("forwarder-races");
             let words = ["--scheduling", "shared", "--rate", "0", "--packets", "6000", "--users", "2", "--cdr", "1"];
             let mut command = sanitized(&program, &words);
