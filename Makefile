@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python build java forwarder try demo demo-hosts test test-all lint bench mutants clean
+.PHONY: help machine setup python build java java-opentelemetry forwarder try demo demo-hosts test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,12 @@ java: build/tickscope.jar ## the library for Java: build/tickscope.jar; for Mave
 
 build/tickscope.jar: java/build.sh java/native/counter.c crates/stamp/include/tickscope.h $(wildcard java/src/tickscope/*)
 	@java/build.sh
+
+java-opentelemetry: build/tickscope-opentelemetry.jar java ## the span processor: build/tickscope-opentelemetry.jar; Maven fetches its SDK
+
+build/tickscope-opentelemetry.jar: build/tickscope.jar java/opentelemetry/build.sh java/opentelemetry/pom.xml $(wildcard java/opentelemetry/src/tickscope/opentelemetry/*)
+	@test -e build/maven || java/repository.sh
+	@java/opentelemetry/build.sh
 
 try: build ## the demo for five seconds; no rights needed
 	target/release/tickscope run experiments/demo.toml --seconds 5

@@ -11,6 +11,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import tickscope.Ids;
 import tickscope.Ordering;
 import tickscope.Point;
 import tickscope.Tickscope;
@@ -36,6 +37,8 @@ public final class Programs {
             case "bytes": bytes(); break;
             case "loaders": loaders(words); break;
             case "parent": parent(); break;
+            case "collected": collected(count); break;
+            case "ids": ids(words); break;
             default: System.exit(64);
         }
     }
@@ -133,6 +136,28 @@ public final class Programs {
             Object plain = ordering.getField("PLAIN").get(null);
             Object passed = point.getMethod("of", String.class, ordering).invoke(null, "passed", plain);
             point.getMethod("stamp", long.class).invoke(passed, (long) i);
+        }
+    }
+
+    /** Ids of texts, then of the trace that is named last. */
+    private static void ids(String[] words) {
+        for (int i = 1; i < words.length - 1; i++) {
+            System.out.println(Ids.of(words[i]));
+        }
+        System.out.println(Ids.ofTrace(words[words.length - 1]));
+    }
+
+    /** Of many things that pass two points, every tenth waits for a garbage collection: its id, and when it waited. */
+    private static void collected(int count) {
+        Point begun = Point.of("begun", Ordering.BEFORE), done = Point.of("done", Ordering.AFTER);
+        for (long id = 0; id < count; id++) {
+            begun.stamp(id);
+            if (id % 10 == 3) {
+                long before = System.nanoTime();
+                System.gc();
+                System.out.println("collected " + id + " " + before + " " + System.nanoTime());
+            }
+            done.stamp(id);
         }
     }
 

@@ -11,6 +11,7 @@ import zipfile
 
 import pyarrow.parquet as parquet
 import pytest
+import tickscope
 from java import HOMES, JAR, TREE, java
 from test_minimal_writer import command, wait_for  # noqa: F401
 from test_stamps import channels, stamps
@@ -233,6 +234,14 @@ def test_each_stamp_of_ten_thousand_virtual_threads_is_stored_once(program):
     assert program.collect()["lost"] == 0
     assert program.ids() == list(range(30000))
     assert {row["thread"] for row in rows_of_channels(program.run)} == {0}
+
+
+def test_ids_of_texts_and_traces_are_those_of_every_language(program):
+    texts = ["", "a", "order-7", "8 bytes!", "für Zoë", "x" * 1025]
+    trace = "8d073b983f87645075221a69694a0d29"
+    printed, said = program.end(java("Programs", "ids", *texts, trace))
+    expected = [*(tickscope.id_of(text) for text in texts), tickscope.id_of(bytes.fromhex(trace))]
+    assert ([int(id) for id in printed.split()], said) == (expected, [])
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------
