@@ -224,6 +224,8 @@ def print_left_out(heavy):
     for library in ("liburcu", "libdpdk"):
         if subprocess.run(["sh", "-c", f"pkg-config --exists {library}"], capture_output=True, check=False).returncode:
             print(f"left out: what the forwarder does with {library}, which is not here. Run make forwarder as root")
+    if not list(Path("/usr/lib/jvm").glob("*-2[5-9]-*")):
+        print("left out: Java 25 with its virtual threads and foreign functions, there is none. Install a JDK of it")
     if os.geteuid() != 0:
         print("left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs. Run as root")
 
@@ -270,14 +272,14 @@ def main():
 def report(results, failed, unstable, heavy, times):
     """Prints the counts, writes summary.json; the exit code."""
     begun, build_s = times
-    passed, skipped, seconds = Counter(), [], defaultdict(float)
+    passed, skipped, unmet, seconds = Counter(), [], [], defaultdict(float)
     for ended in results:
         seconds[ended.job.group] += ended.seconds
         for name, outcome in ended.outcomes:
             if outcome in PASSED:
                 passed[kind_of(ended.job.group, name)] += 1
             elif outcome in LEFT_OUT:
-                skipped.append(name)
+                (unmet if outcome == "SKIPPED" else skipped).append(name)
     passed["end-to-end"] += 0
     slowest = sorted(results, key=lambda ended: -ended.seconds)[:8]
     print("longest:", ", ".join(f"{ended.job.name} {ended.seconds:.0f} s" for ended in slowest))
@@ -291,6 +293,8 @@ def report(results, failed, unstable, heavy, times):
     for group, name in unstable:
         print(f"unstable, failed once and passed twice by itself: {kind_of(group, name)} {name}")
     print(f"left out: {len(skipped)} roles that other tests start as a process, and generators run by hand")
+    for name in unmet:
+        print(f"left out, its log says what it needs: {name}")
     print_left_out(heavy)
     minutes = (time.monotonic() - begun) / 60
     is_too_unstable = len(unstable) > UNSTABLE_MOST
