@@ -16,9 +16,11 @@
 mod block;
 mod code;
 mod error;
+mod estimate;
 mod loss;
 mod packet;
 mod receiver;
+mod search;
 mod seen;
 mod sender;
 pub mod udp;
@@ -32,4 +34,5 @@ pub use packet::{
     Packet, PacketKind, block_id,
 };
 pub use receiver::{Arrival, Delivery, Receiver, ReceiverCounts, ReceiverPlan};
-pub use sender::{Datagram, Sender, SenderCounts, SenderPlan};
+pub use search::{CodingChoice, Demand, PathState, search};
+pub use sender::{Constraints, Datagram, Sender, SenderCounts, SenderPlan};

@@ -14,7 +14,8 @@ use serde_json::json;
 use tickscope_load::{DueTicks, EventRate, Lateness, LoadPlan, SplitMix};
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
-    Coding, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan, Sender, SenderPlan,
+    Coding, CodingChoice, Constraints, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan,
+    Sender, SenderPlan,
 };
 use tickscope_stamp::{Channel, Fields, Ordering as ReadOrdering, entropy};
 
@@ -70,6 +71,18 @@ struct SenderOptions {
     /// Microseconds between two packets at least
     #[arg(long, default_value_t = 0.0)]
     pace_us: f64,
+    /// Share of payloads that may be missing: then k and parity are chosen again and again by what is known of the path
+    #[arg(long)]
+    residual_loss: Option<f64>,
+    /// Megabits a second that the path takes, if something limits it
+    #[arg(long, requires = "residual_loss")]
+    link_mbit: Option<f64>,
+    /// Milliseconds in which the receiver notices a loss
+    #[arg(long, default_value_t = 2.0)]
+    detection_ms: f64,
+    /// Milliseconds between two choices
+    #[arg(long, default_value_t = 500.0)]
+    adapt_ms: f64,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -197,12 +210,14 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     let mut due = DueTicks::constant(&load).map_err(io::Error::other)?;
     let mut lateness = Lateness::new(1_000_000);
     let mut unsubmitted = 0_u64;
+    let mut adaptation = Adaptation::of(options)?;
     while let Some(next) = due.peek().filter(|_| !is_stopped()) {
         if clock.now() < next {
             link.run_until(next)?;
             continue;
         }
         due.next();
+        adaptation.adapt(&mut link.sender, next - start);
         lateness.record(next, clock.now(), 1);
         unsubmitted += u64::from(link.submit(&payload(link.sender.next_id(), options.size)).is_err());
     }
@@ -211,7 +226,55 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     while clock.now() < until && !is_stopped() {
         link.run_until(until)?;
     }
-    Ok(sent(&link, &lateness, unsubmitted))
+    let mut counts = sent(&link, &lateness, unsubmitted);
+    counts["adaptation"] = adaptation.counts();
+    Ok(counts)
+}
+
+/// Choices of the coding, as often as was asked for.
+struct Adaptation {
+    constraints: Option<Constraints>,
+    every_ns: i64,
+    next_ns: i64,
+    choices: u64,
+    infeasible: u64,
+    last: Option<Result<CodingChoice, String>>,
+}
+
+impl Adaptation {
+    fn of(options: &SenderOptions) -> io::Result<Self> {
+        let rate_bps = options.link_mbit.map_or(f64::INFINITY, |mbit| mbit * 1e6);
+        let detection_ns = ns("--detection-ms", options.detection_ms, MILLISECOND_NS)? as f64;
+        let constraints = match options.residual_loss {
+            Some(share) if !(0.0..1.0).contains(&share) => return Err(refused("--residual-loss of 0 to 1", share)),
+            _ if rate_bps.is_nan() || rate_bps <= 0.0 => return Err(refused("--link-mbit above 0", rate_bps / 1e6)),
+            share => share.map(|residual_loss| Constraints { residual_loss, rate_bps, detection_ns }),
+        };
+        let every_ns = ns("--adapt-ms", options.adapt_ms, MILLISECOND_NS)?.max(1);
+        Ok(Self { constraints, every_ns, next_ns: every_ns, choices: 0, infeasible: 0, last: None })
+    }
+
+    fn adapt(&mut self, sender: &mut Sender, since_ns: i64) {
+        let Some(constraints) = self.constraints.filter(|_| since_ns >= self.next_ns) else { return };
+        self.next_ns = since_ns + self.every_ns;
+        let Some(choice) = sender.adapt(&constraints) else { return };
+        self.choices += 1;
+        self.infeasible += u64::from(choice.is_err());
+        self.last = Some(choice.map_err(|e| e.to_string()));
+    }
+
+    fn counts(&self) -> serde_json::Value {
+        let (choices, infeasible) = (self.choices, self.infeasible);
+        match &self.last {
+            None => serde_json::Value::Null,
+            Some(Err(constraint)) => json!({"choices": choices, "infeasible": infeasible, "violated": constraint}),
+            Some(Ok(choice)) => json!({
+                "choices": choices, "infeasible": infeasible, "k": choice.coding.k(),
+                "schedule": choice.coding.schedule(), "residual_loss": choice.residual_loss,
+                "redundancy": choice.redundancy,
+            }),
+        }
+    }
 }
 
 fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::Value {

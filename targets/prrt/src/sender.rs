@@ -5,8 +5,26 @@ use std::collections::VecDeque;
 
 use crate::block::{MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::{Code, Coding};
-use crate::packet::{Feedback, Header, MOST_ID, MOST_PAYLOAD_BYTES, Packet, PacketKind};
+use crate::estimate::LossEstimate;
+use crate::packet::{Feedback, HEADER_BYTES, Header, LENGTH_BYTES, MOST_ID, MOST_PAYLOAD_BYTES, Packet, PacketKind};
+use crate::search::{CodingChoice, Demand, PathState, search};
 use crate::{BlockState, Error};
+
+/// Round trips that are remembered: the path's is taken to be the longest of them.
+const RECENT_TRIPS: usize = 64;
+/// Bits of what every packet has on the path beside its payload: the header, UDP's and IPv4's.
+const OVERHEAD_BITS: f64 = 8.0 * (HEADER_BYTES + LENGTH_BYTES + 28) as f64;
+
+/// What an application asks of a sender that chooses its coding by itself.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Constraints {
+    /// Share of payloads that may be missing at the deadline.
+    pub residual_loss: f64,
+    /// Bits a second that the path takes; infinite where nothing limits it.
+    pub rate_bps: f64,
+    /// How long the receiver takes to notice a loss, nanoseconds.
+    pub detection_ns: f64,
+}
 
 /// How a sender behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +86,7 @@ pub struct Sender {
     /// Before that, nothing is sent.
     paced_ns: i64,
     heard: Option<Heard>,
+    load: Load,
     code: Code,
     counts: SenderCounts,
 }
@@ -87,6 +106,16 @@ struct SentBlock {
 struct Heard {
     sequence: u64,
     rtt_ns_min: i64,
+    recent_ns: VecDeque<i64>,
+    losses: LossEstimate,
+}
+
+/// The payloads of late.
+#[derive(Default)]
+struct Load {
+    last_ns: Option<i64>,
+    interval_ns: Option<f64>,
+    longest: usize,
 }
 
 impl Sender {
@@ -108,6 +137,7 @@ impl Sender {
             encodes: VecDeque::new(),
             paced_ns: i64::MIN,
             heard: None,
+            load: Load::default(),
             code: Code::default(),
             counts: SenderCounts::default(),
         })
@@ -139,6 +169,30 @@ impl Sender {
         open.map_or(self.next_base, |block| block.base + block.sources.len() as u64)
     }
 
+    /// Chooses the coding of blocks that begin from now on by what is known of the path; `None`: too little is yet.
+    /// Where no coding keeps the constraints the present one stays, and the error names the constraint.
+    pub fn adapt(&mut self, constraints: &Constraints) -> Option<Result<CodingChoice, Error>> {
+        let (heard, interval_ns) = (self.heard.as_ref()?, self.load.interval_ns?);
+        let path = PathState {
+            loss: heard.losses.model()?,
+            rtt_ns: *heard.recent_ns.iter().max()? as f64,
+            response_ns: 0.0,
+            detection_ns: constraints.detection_ns,
+        };
+        let demand = Demand {
+            residual_loss: constraints.residual_loss,
+            deadline_ns: self.plan.deadline_ns as f64,
+            interval_ns,
+            packet_bits: OVERHEAD_BITS + 8.0 * self.load.longest as f64,
+            rate_bps: constraints.rate_bps,
+        };
+        let choice = search(&demand, &path);
+        if let Ok(choice) = &choice {
+            self.set_coding(choice.coding.clone());
+        }
+        Some(choice)
+    }
+
     /// Takes a payload; answers its id.
     pub fn submit(&mut self, payload: &[u8], now: i64) -> Result<u64, Error> {
         if payload.len() > MOST_PAYLOAD_BYTES {
@@ -161,6 +215,7 @@ impl Sender {
         self.held_bytes += payload.len();
         self.sources.push_back((block.base, index));
         self.counts.submitted += 1;
+        self.load.take(payload.len(), now);
         let id = block.base + u64::from(index);
         if block.sources.len() == usize::from(block.coding.k()) {
             self.close();
@@ -287,13 +342,21 @@ impl Sender {
             .and_then(|held_ns| now.checked_sub(feedback.echo_sent_ns)?.checked_sub(held_ns))
             .filter(|rtt_ns| *rtt_ns >= 0 && feedback.echo < self.sequence);
         let Some(rtt_ns) = rtt_ns else { return Err(&mut self.counts.contradicting) };
-        match &mut self.heard {
-            Some(heard) if heard.sequence >= feedback.sequence => return Err(&mut self.counts.stale),
-            Some(heard) => {
-                (heard.sequence, heard.rtt_ns_min) = (feedback.sequence, heard.rtt_ns_min.min(rtt_ns));
-            }
-            None => self.heard = Some(Heard { sequence: feedback.sequence, rtt_ns_min: rtt_ns }),
+        if self.heard.as_ref().is_some_and(|heard| heard.sequence >= feedback.sequence) {
+            return Err(&mut self.counts.stale);
         }
+        let heard = self.heard.get_or_insert_with(|| Heard {
+            sequence: feedback.sequence,
+            rtt_ns_min: rtt_ns,
+            recent_ns: VecDeque::new(),
+            losses: LossEstimate::new(),
+        });
+        (heard.sequence, heard.rtt_ns_min) = (feedback.sequence, heard.rtt_ns_min.min(rtt_ns));
+        heard.recent_ns.push_back(rtt_ns);
+        if heard.recent_ns.len() > RECENT_TRIPS {
+            heard.recent_ns.pop_front();
+        }
+        heard.losses.take(feedback);
         Ok(())
     }
 
@@ -347,6 +410,17 @@ impl Sender {
         let sends = !self.sources.is_empty() || !self.parity.is_empty();
         let expiry = self.blocks.front().map(SentBlock::expires_ns);
         [sends.then_some(self.paced_ns), self.flush_at(), expiry].into_iter().flatten().min()
+    }
+}
+
+impl Load {
+    fn take(&mut self, bytes: usize, now: i64) {
+        self.longest = self.longest.max(bytes);
+        if let Some(last_ns) = self.last_ns.replace(now) {
+            let interval_ns = now.saturating_sub(last_ns) as f64;
+            let before = self.interval_ns.unwrap_or(interval_ns);
+            self.interval_ns = Some(before + (interval_ns - before) / 64.0);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 mod network;
 
 use network::{MS, Network, Way};
-use tickscope_prrt::{Coding, LossModel, ReceiverPlan, SenderPlan};
+use tickscope_prrt::{Coding, Constraints, LossModel, ReceiverPlan, SenderPlan};
 
 fn plan(k: u8, schedule: &[u8]) -> SenderPlan {
     let coding = Coding::new(k, schedule).unwrap();
@@ -173,4 +173,54 @@ fn payloads_that_expired_before_they_could_leave_are_counted_and_never_sent() {
     network.run_until(200 * MS);
     let counts = network.sender.counts();
     assert_eq!((network.trips.len(), counts.sources, counts.expired), (4, 4, 4));
+}
+
+#[test]
+fn a_sender_that_adapts_keeps_its_constraints_where_it_says_that_it_can() {
+    const PAYLOADS: i64 = 8000;
+    let bursts = LossModel { good_to_bad: 0.01, bad_to_good: 0.5, lost_in_good: 0.0, lost_in_bad: 1.0 };
+    for (loss, way_ms, residual_loss) in [
+        (LossModel::independent(0.01).unwrap(), 5, 0.001),
+        (LossModel::independent(0.05).unwrap(), 10, 0.01),
+        (LossModel::independent(0.05).unwrap(), 45, 0.001),
+        (bursts, 5, 0.002),
+        (bursts, 40, 0.01),
+    ] {
+        let forth = Way { loss, ..Way::clean(way_ms * MS) };
+        let constraints = Constraints { residual_loss, rate_bps: f64::INFINITY, detection_ns: 3e6 };
+        let mut network = Network::new(plan(4, &[1]), RECEIVER, (forth, Way::clean(way_ms * MS)), 40);
+        let mut known_since = None;
+        for at in 0..PAYLOADS {
+            network.run_until(at * MS);
+            network.submit();
+            if at % 1000 == 999 {
+                let choice = network.sender.adapt(&constraints).expect("feedback came").expect("it is feasible");
+                assert!(choice.residual_loss <= residual_loss && choice.redundancy < 1.0, "{choice:?}");
+                known_since = known_since.or(Some(network.now));
+            }
+        }
+        network.run_until((PAYLOADS + 400) * MS);
+        let (mut payloads, mut missing) = (0, 0);
+        for (id, (submitted_ns, _)) in network.submitted.iter().filter(|(_, (at, _))| Some(*at) > known_since) {
+            let in_time = network.trips.get(id).is_some_and(|trip| trip.delivered_ns <= submitted_ns + 100 * MS);
+            (payloads, missing) = (payloads + 1, missing + i32::from(!in_time));
+        }
+        let share = f64::from(missing) / f64::from(payloads);
+        assert!(share <= residual_loss, "{loss:?}, {way_ms} ms: {share} of {payloads}, {:?}", network.sender.counts());
+        assert!(network.forth.lost > 50, "{}", network.forth.lost);
+    }
+}
+
+#[test]
+fn a_constraint_that_no_coding_keeps_is_named_and_the_coding_stays() {
+    let mut network = network(4, &[1], Way::clean(5 * MS).losing(0.05), 40);
+    sent(&mut network, 1000);
+    let constraints = Constraints { residual_loss: 1e-4, rate_bps: 1e5, detection_ns: 3e6 };
+    let refused = network.sender.adapt(&constraints).expect("enough is known").unwrap_err().to_string();
+    assert!(refused.contains("Rate:") || refused.contains("Residual loss:"), "{refused}");
+    let parity = network.sender.counts().parity;
+    for _ in 0..4 {
+        network.submit();
+    }
+    assert_eq!(network.sender.counts().parity, parity + 1);
 }

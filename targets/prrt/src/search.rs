@@ -1,0 +1,227 @@
+//! The cheapest coding that keeps an application's demands on a path: adaptive hybrid error coding.
+//!
+//! Every block size `k` that the deadline leaves is looked at. For each the fewest parity packets `p` are found that
+//! keep the residual loss, and for these the schedule of rounds that sends least (Gorius 2012; the dynamic programme of
+//! SHARQ). Losses are of Gilbert and Elliott's channel: independent planning is wrong by a factor of hundreds where
+//! losses come in bursts. Redundancy is parity per payload; a block is asked for while it lacks packets and those
+//! that are left could still help.
+//!
+//! Assumes: packets of a block follow one another on the channel, those of later rounds too. In truth the channel has
+//! recovered somewhat by then, so with bursts the residual loss is below what is told. Guarantees: of all codings with
+//! the fewest parity packets for their size, redundancy is the least under these formulas. Deliberately absent: a
+//! clock, estimates (`estimate`).
+
+use crate::code::{Coding, MOST_PACKETS};
+use crate::{Error, LossModel};
+
+/// Parity packets of a block that are looked at, at most.
+const MOST_PARITY: usize = 100;
+/// Rounds of a schedule that are looked at, at most, those of proactive parity apart.
+const MOST_ROUNDS: usize = 16;
+
+/// An application's constraints.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Demand {
+    /// Share of payloads that may be missing at the deadline.
+    pub residual_loss: f64,
+    /// Nanoseconds from a payload's submission to its deadline.
+    pub deadline_ns: f64,
+    /// Nanoseconds from one payload to the next.
+    pub interval_ns: f64,
+    /// Bits of a packet on the path.
+    pub packet_bits: f64,
+    /// Bits a second that the path takes; infinite where nothing limits it.
+    pub rate_bps: f64,
+}
+
+/// What is known of a path.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PathState {
+    /// Its losses.
+    pub loss: LossModel,
+    /// Round trip, nanoseconds.
+    pub rtt_ns: f64,
+    /// How long an end takes to answer, nanoseconds.
+    pub response_ns: f64,
+    /// How long a loss takes to be noticed, nanoseconds.
+    pub detection_ns: f64,
+}
+
+/// A coding with what it costs and leaves.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CodingChoice {
+    /// The coding.
+    pub coding: Coding,
+    /// Share of payloads that will be missing.
+    pub residual_loss: f64,
+    /// Expected parity packets per payload.
+    pub redundancy: f64,
+}
+
+impl Demand {
+    fn packet_ns(&self) -> f64 {
+        self.packet_bits / self.rate_bps * 1e9
+    }
+
+    /// Rounds of requests for which a block has time; `None`: not even for itself and its parity.
+    fn rounds(&self, path: &PathState, k: usize, parity: usize) -> Option<usize> {
+        let blocks_ns = k as f64 * self.interval_ns + parity as f64 * self.packet_ns();
+        let left_ns = self.deadline_ns - blocks_ns - (path.rtt_ns + path.response_ns) / 2.0;
+        let round_ns = path.rtt_ns + path.response_ns + path.detection_ns;
+        let rounds = || if round_ns > 0.0 { (left_ns / round_ns) as usize } else { MOST_ROUNDS };
+        (left_ns >= 0.0).then(|| rounds().min(parity).min(MOST_ROUNDS))
+    }
+
+    /// The largest redundancy for which the path has room.
+    fn most_redundancy(&self) -> f64 {
+        self.interval_ns / self.packet_ns() - 1.0
+    }
+}
+
+/// The coding of least redundancy that keeps `demand` on `path`; an error names the constraint that none keeps.
+///
+/// ```
+/// use tickscope_prrt::{Demand, LossModel, PathState, search};
+/// let demand = Demand {
+///     residual_loss: 1e-4, deadline_ns: 100e6, interval_ns: 30e6, packet_bits: 9600.0, rate_bps: 3e9,
+/// };
+/// let loss = LossModel::independent(0.07)?;
+/// let choice = search(&demand, &PathState { loss, rtt_ns: 8e6, response_ns: 1e6, detection_ns: 2e6 })?;
+/// assert_eq!((choice.coding.k(), choice.coding.schedule()), (2, &[0, 1, 1, 1][..]));
+/// # Ok::<(), tickscope_prrt::Error>(())
+/// ```
+pub fn search(demand: &Demand, path: &PathState) -> Result<CodingChoice, Error> {
+    if demand.rounds(path, 1, 0).is_none() {
+        let expected =
+            format!("a deadline of half a round trip and one interval or more on this path of {} ns", path.rtt_ns);
+        return Err(Error::new(expected, format!("{} ns", demand.deadline_ns), "Deadline: make it longer"));
+    }
+    let mut losses = Losses::new(path.loss);
+    let mut best: Option<CodingChoice> = None;
+    for k in 1..MOST_PACKETS {
+        if demand.rounds(path, k, 0).is_none() {
+            break;
+        }
+        losses.add_source();
+        let better = losses.coding(demand, path, k, best.as_ref().map_or(f64::INFINITY, |best| best.redundancy));
+        best = better.or(best);
+    }
+    let Some(best) = best else {
+        let expected =
+            format!("a residual loss that a block can keep by the deadline at a loss of {}", path.loss.mean());
+        let remedy = "Residual loss: allow more of it, or make the deadline longer";
+        return Err(Error::new(expected, demand.residual_loss, remedy));
+    };
+    if best.redundancy > demand.most_redundancy() {
+        let expected = format!("room for {:.4} parity packets a payload", best.redundancy);
+        let found = format!("room for {:.4} at {} bit/s", demand.most_redundancy(), demand.rate_bps);
+        return Err(Error::new(expected, found, "Rate: send less, or allow more residual loss or a longer deadline"));
+    }
+    Ok(best)
+}
+
+/// By state of the channel and number of losses among the packets of a block so far: the probability, and the expected
+/// number of lost source packets on that event. Losses beyond the most that parity covers are one number.
+#[derive(Clone)]
+struct Losses {
+    model: LossModel,
+    probability: [Vec<f64>; 2],
+    sources: [Vec<f64>; 2],
+    packets: usize,
+}
+
+impl Losses {
+    fn new(model: LossModel) -> Self {
+        let bad = model.bad_share();
+        let begun = |share: f64| [vec![share], vec![0.0; MOST_PARITY + 1]].concat();
+        let nothing = vec![0.0; MOST_PARITY + 2];
+        Self { model, probability: [begun(1.0 - bad), begun(bad)], sources: [nothing.clone(), nothing], packets: 0 }
+    }
+
+    fn add_source(&mut self) {
+        self.add(true);
+    }
+
+    fn add(&mut self, is_source: bool) {
+        let most = (self.packets + 1).min(MOST_PARITY + 1);
+        let lost = [self.model.lost_in_good, self.model.lost_in_bad];
+        for ((lost, p), s) in lost.into_iter().zip(&mut self.probability).zip(&mut self.sources) {
+            let newly = |probability: f64| if is_source { probability } else { 0.0 };
+            for losses in (0..=most).rev() {
+                let stays = if losses > MOST_PARITY { lost } else { 0.0 };
+                let (mut probability, mut sources) =
+                    (p[losses] * (1.0 - lost + stays), s[losses] * (1.0 - lost + stays) + newly(p[losses]) * stays);
+                if losses > 0 {
+                    probability += p[losses - 1] * lost;
+                    sources += (s[losses - 1] + newly(p[losses - 1])) * lost;
+                }
+                (p[losses], s[losses]) = (probability, sources);
+            }
+        }
+        let (leaves, comes) = (self.model.good_to_bad, self.model.bad_to_good);
+        for [goods, bads] in [&mut self.probability, &mut self.sources] {
+            for (in_good, in_bad) in goods.iter_mut().zip(bads).take(most + 1) {
+                let (good, bad) = (*in_good, *in_bad);
+                *in_good = good * (1.0 - leaves) + bad * comes;
+                *in_bad = good * leaves + bad * (1.0 - comes);
+            }
+        }
+        self.packets += 1;
+    }
+
+    /// The best schedule of the fewest parity packets that keep the residual loss, if its redundancy is below `limit`.
+    fn coding(&self, demand: &Demand, path: &PathState, k: usize, limit: f64) -> Option<CodingChoice> {
+        let mut losses = self.clone();
+        // By parity packets sent: the probabilities of more losses than that many, and so on.
+        let mut beyond: Vec<Vec<f64>> = Vec::new();
+        for parity in 0..=MOST_PARITY.min(MOST_PACKETS - k) {
+            let tail = |of: &[Vec<f64>; 2]| of.iter().flat_map(|state| &state[parity + 1..]).sum::<f64>();
+            let residual_loss = tail(&losses.sources) / k as f64;
+            let rounds = demand.rounds(path, k, parity)?;
+            if residual_loss <= demand.residual_loss {
+                let (schedule, sent) = schedule(&needed(&beyond, parity), parity, rounds);
+                let redundancy = sent / k as f64;
+                let coding = (redundancy < limit).then(|| Coding::new(k as u8, &schedule).ok())??;
+                return Some(CodingChoice { coding, residual_loss, redundancy });
+            }
+            beyond.push((0..MOST_PARITY + 2).map(|at| losses.probability[0][at] + losses.probability[1][at]).collect());
+            losses.add(false);
+        }
+        None
+    }
+}
+
+/// By parity packets sent before: how likely a round after them is, since the block lacks packets and is not beyond
+/// repair.
+fn needed(beyond: &[Vec<f64>], parity: usize) -> Vec<f64> {
+    (0..parity).map(|sent| beyond[sent][sent + 1..=parity].iter().sum()).collect()
+}
+
+/// The rounds of `parity` packets in all that send least on the average, and how many that is.
+fn schedule(needed: &[f64], parity: usize, rounds: usize) -> (Vec<u8>, f64) {
+    // least[y][x]: x packets sent by round y; from[y][x]: how many of them before that round.
+    let mut least = vec![(0..=parity).map(|sent| sent as f64).collect::<Vec<_>>()];
+    let mut from: Vec<Vec<usize>> = vec![vec![0; parity + 1]];
+    for round in 1..=rounds {
+        let (mut costs, mut origins) = (vec![f64::INFINITY; parity + 1], vec![0; parity + 1]);
+        for sent in 1..=parity {
+            for before in 0..sent {
+                let cost = least[round - 1][before] + (sent - before) as f64 * needed[before];
+                if cost < costs[sent] {
+                    (costs[sent], origins[sent]) = (cost, before);
+                }
+            }
+        }
+        least.push(costs);
+        from.push(origins);
+    }
+    let best = (0..=rounds).min_by(|a, b| least[*a][parity].total_cmp(&least[*b][parity])).unwrap_or(0);
+    let (mut at, mut schedule) = (parity, Vec::new());
+    for round in (1..=best).rev() {
+        schedule.push((at - from[round][at]) as u8);
+        at = from[round][at];
+    }
+    schedule.push(at as u8);
+    schedule.reverse();
+    (schedule, least[best][parity])
+}

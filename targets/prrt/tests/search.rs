@@ -1,0 +1,184 @@
+//! The search for a coding against one that looks at everything, and against published choices.
+
+use tickscope_prrt::{Coding, CodingChoice, Demand, LossModel, PathState, search};
+
+const MS: f64 = 1e6;
+
+/// Probability of each pattern of losses of `n` packets, a bit a packet, by walking the channel.
+fn patterns(model: &LossModel, n: u32) -> Vec<f64> {
+    let lost = [model.lost_in_good, model.lost_in_bad];
+    let leaves = [model.good_to_bad, model.bad_to_good];
+    let walk = |pattern: u32| {
+        let mut state = [1.0 - model.bad_share(), model.bad_share()];
+        for at in 0..n {
+            let here = |of: usize| state[of] * if pattern >> at & 1 == 1 { lost[of] } else { 1.0 - lost[of] };
+            let [good, bad] = [here(0), here(1)];
+            state = [good * (1.0 - leaves[0]) + bad * leaves[1], good * leaves[0] + bad * (1.0 - leaves[1])];
+        }
+        state[0] + state[1]
+    };
+    (0..1 << n).map(walk).collect()
+}
+
+/// Residual loss and redundancy of a coding, from every pattern: each round is sent while the block lacks packets, and
+/// not more of them than it has parity.
+fn counted(probabilities: &[f64], coding: &Coding) -> (f64, f64) {
+    let (k, n) = (u32::from(coding.k()), u32::from(coding.n()));
+    let (mut missing, mut sent) = (0.0, 0.0);
+    for (pattern, probability) in probabilities.iter().enumerate() {
+        let losses = |packets: u32| (pattern as u32 & ((1 << packets) - 1)).count_ones();
+        missing += if losses(n) > n - k { probability * f64::from(losses(k)) } else { 0.0 };
+        let mut parity = 0;
+        for (round, packets) in coding.schedule().iter().enumerate() {
+            let lacks = losses(k + parity) > parity && losses(k + parity) <= n - k;
+            if round == 0 || lacks {
+                sent += probability * f64::from(*packets);
+            }
+            parity += u32::from(*packets);
+        }
+    }
+    (missing / f64::from(k), sent / f64::from(k))
+}
+
+/// Every schedule of `parity` packets with up to `rounds` requests, none of them empty.
+fn schedules(parity: u8, rounds: usize) -> Vec<Vec<u8>> {
+    fn rest(left: u8, rounds: usize) -> Vec<Vec<u8>> {
+        if left == 0 {
+            return vec![vec![]];
+        }
+        let first = |now: u8| rest(left - now, rounds - 1).into_iter().map(move |more| [vec![now], more].concat());
+        if rounds == 0 { vec![] } else { (1..=left).flat_map(first).collect() }
+    }
+    let with = |now: u8| rest(parity - now, rounds).into_iter().map(move |more| [vec![now], more].concat());
+    (0..=parity).flat_map(with).collect()
+}
+
+/// The best coding of at most `most` packets, by looking at every one.
+fn exhausted(demand: &Demand, path: &PathState, most: u8) -> Option<(f64, Coding)> {
+    let mut best: Option<(f64, Coding)> = None;
+    for n in 1..=most {
+        let probabilities = patterns(&path.loss, n.into());
+        for k in 1..=n {
+            let parity = n - k;
+            let packet_ns = demand.packet_bits / demand.rate_bps * 1e9;
+            let left = demand.deadline_ns - f64::from(k) * demand.interval_ns - f64::from(parity) * packet_ns;
+            let left = left - (path.rtt_ns + path.response_ns) / 2.0;
+            if left < 0.0 {
+                continue;
+            }
+            let rounds = (left / (path.rtt_ns + path.response_ns + path.detection_ns)) as usize;
+            for schedule in schedules(parity, rounds.min(parity.into())) {
+                let coding = Coding::new(k, &schedule).unwrap();
+                let (residual_loss, redundancy) = counted(&probabilities, &coding);
+                let keeps =
+                    residual_loss <= demand.residual_loss && (1.0 + redundancy) * packet_ns <= demand.interval_ns;
+                if keeps && best.as_ref().is_none_or(|(least, _)| redundancy < *least) {
+                    best = Some((redundancy, coding));
+                }
+            }
+        }
+    }
+    best
+}
+
+fn path(loss: LossModel, rtt_ms: f64) -> PathState {
+    PathState { loss, rtt_ns: rtt_ms * MS, response_ns: 0.1 * MS, detection_ns: 0.2 * MS }
+}
+
+#[test]
+fn the_search_is_as_good_as_one_that_looks_at_every_coding() {
+    let independent = [0.002, 0.03, 0.2].map(|lost| LossModel::independent(lost).unwrap());
+    let bursts = LossModel { good_to_bad: 0.02, bad_to_good: 0.4, lost_in_good: 0.001, lost_in_bad: 0.6 };
+    let (mut feasible, mut infeasible) = (0, 0);
+    for loss in independent.into_iter().chain([bursts]) {
+        for (residual_loss, rtt_ms, blocks_ms) in
+            [(0.05, 1.0, 6.0), (1e-2, 9.0, 5.0), (1e-3, 2.0, 5.0), (1e-4, 4.0, 4.0)]
+        {
+            let (interval_ns, packet_bits) = (MS, 9600.0);
+            for rate_bps in [f64::INFINITY, 12e6] {
+                // Blocks of 4 to 6 fit into what the round trip leaves of the deadline: n stays small.
+                let deadline_ns = blocks_ms * MS + rtt_ms * MS * 2.0;
+                let demand = Demand { residual_loss, deadline_ns, interval_ns, packet_bits, rate_bps };
+                let path = path(loss, rtt_ms);
+                match (search(&demand, &path), exhausted(&demand, &path, 11)) {
+                    (Ok(choice), _) if choice.coding.n() > 11 => feasible += agrees(&choice, None, &loss),
+                    (Ok(choice), Some(best)) => feasible += agrees(&choice, Some(best.0), &loss),
+                    (Err(_), None) => infeasible += 1,
+                    (one, other) => panic!("{demand:?} {path:?}: {one:?} against {other:?}"),
+                }
+            }
+        }
+    }
+    assert!(feasible >= 8 && infeasible >= 4, "{feasible} and {infeasible}");
+}
+
+/// What a choice says of itself is what counting says, and as good as the best; answers whether both were looked at.
+fn agrees(choice: &CodingChoice, best: Option<f64>, loss: &LossModel) -> usize {
+    if choice.coding.n() <= 16 {
+        let (residual_loss, redundancy) = counted(&patterns(loss, choice.coding.n().into()), &choice.coding);
+        assert!((residual_loss - choice.residual_loss).abs() < 1e-12, "{choice:?}: {residual_loss}");
+        assert!((redundancy - choice.redundancy).abs() < 1e-12, "{choice:?}: {redundancy}");
+    }
+    let Some(best) = best else { return 0 };
+    assert!(choice.redundancy <= best * 1.05 + 1e-12, "{choice:?}: {best} is possible");
+    1
+}
+
+#[test]
+fn published_choices_are_found_again() {
+    for (demand, [lost, rtt, response, detection], (k, parity, redundancy)) in [
+        ([1e-4, 100.0, 30.0, 3e9], [0.07, 8.0, 1.0, 2.0], (2, 3, 0.075)),
+        ([1e-6, 20.0, 0.2, 100e6], [0.01, 1.0, 0.1, 0.2], (42, 5, 0.010)),
+        ([1e-5, 100.0, 1.0, 50e6], [0.03, 10.0, 0.5, 1.0], (17, 5, 0.031)),
+        ([1e-3, 200.0, 5.0, 5e6], [0.10, 40.0, 1.0, 5.0], (3, 3, 0.11)),
+        ([1e-6, 200.0, 0.5, 200e6], [0.05, 20.0, 0.5, 1.0], (8, 6, 0.053)),
+    ] {
+        let [residual_loss, deadline, interval, rate_bps] = demand;
+        let (deadline_ns, interval_ns) = (deadline * MS, interval * MS);
+        let demand = Demand { residual_loss, deadline_ns, interval_ns, packet_bits: 9600.0, rate_bps };
+        let loss = LossModel::independent(lost).unwrap();
+        let path = PathState { loss, rtt_ns: rtt * MS, response_ns: response * MS, detection_ns: detection * MS };
+        let found = search(&demand, &path).unwrap();
+        let total = found.coding.n() - found.coding.k();
+        assert_eq!((found.coding.k(), total), (k, parity), "{found:?}");
+        assert!((found.redundancy - redundancy).abs() < 0.001 + redundancy * 0.01, "{found:?}, expected {redundancy}");
+        // The formula for independent losses, P[n - 1 packets lose p or more] times p_e, apart from the programme.
+        let (n, p) = (found.coding.n(), total);
+        let tail: f64 = (p..n).map(|losses| binomial(n - 1, losses, lost)).sum();
+        assert!((found.residual_loss / (lost * tail) - 1.0).abs() < 1e-9, "{found:?}");
+    }
+}
+
+fn binomial(n: u8, losses: u8, lost: f64) -> f64 {
+    let choose = (0..losses).fold(1.0, |all, at| all * f64::from(n - at) / f64::from(at + 1));
+    choose * lost.powi(losses.into()) * (1.0 - lost).powi((n - losses).into())
+}
+
+#[test]
+fn what_no_coding_keeps_is_told_by_the_constraint_that_is_at_fault() {
+    let demand =
+        Demand { residual_loss: 1e-5, deadline_ns: 50.0 * MS, interval_ns: MS, packet_bits: 9600.0, rate_bps: 1e9 };
+    let lossy = |lost: f64, rtt: f64| {
+        let loss = LossModel::independent(lost).unwrap();
+        PathState { loss, rtt_ns: rtt * MS, response_ns: 0.5 * MS, detection_ns: MS }
+    };
+    let told = |demand: Demand, path: PathState| search(&demand, &path).unwrap_err().to_string();
+    assert!(search(&demand, &lossy(0.05, 10.0)).is_ok());
+    let text = told(Demand { rate_bps: 10e6, ..demand }, lossy(0.05, 10.0));
+    assert!(text.contains("Rate:") && text.contains("room for 0.0417 at 10000000 bit/s"), "{text}");
+    let text = told(demand, lossy(0.05, 101.0));
+    assert!(text.contains("Deadline:"), "{text}");
+    let text = told(demand, lossy(0.9, 97.0));
+    assert!(text.contains("Residual loss:") && text.contains("found 0.00001"), "{text}");
+}
+
+#[test]
+fn bursts_need_more_parity_than_as_many_losses_that_come_one_by_one() {
+    let bursts = LossModel { good_to_bad: 0.02, bad_to_good: 0.25, lost_in_good: 0.001, lost_in_bad: 0.6 };
+    assert!((bursts.mean() - 0.0454).abs() < 0.0001, "{}", bursts.mean());
+    let demand =
+        Demand { residual_loss: 1e-4, deadline_ns: 30.0 * MS, interval_ns: MS, packet_bits: 9600.0, rate_bps: 1e9 };
+    let [one, other] = [bursts, LossModel::independent(bursts.mean()).unwrap()]
+        .map(|loss| search(&demand, &path(loss, 40.0)).unwrap());
+    assert!(one.redundancy > 2.0 * other.redundancy, "{one:?} and {other:?}");
+}
