@@ -10,22 +10,28 @@
 //! read a segment at a time; what has no end is refused. Deliberately absent: any claim that a log's readings are
 //! ordered against anything: they are `plain` unless the run file says otherwise.
 
+mod cells;
 mod form;
 mod grid;
+mod jvm;
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use regex::Regex;
 use tickscope_store::Run;
 use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
 use tickscope_store::{ChannelCount, Origin, StampColumns, next_segment, write_segment};
 use tickscope_store::{Error, Result};
 use tickscope_tick::{Domain, NodeName, Ordering, Place, PointName};
 
+use cells::Found;
 use form::{Columns, Time, Times};
-pub use form::{LogForm, LogUnit};
+pub use form::{LogForm, LogIds, LogSyntax, LogUnit};
 use grid::Grid;
+use jvm::{JvmLog, Pause};
 
 /// Where a log's readings belong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +53,10 @@ pub struct LogRead {
     pub refused: u64,
     /// The first of those: its number from 1, and what it says.
     pub first_refused: Option<(usize, String)>,
+    /// Lines of another kind, which a pattern does not match or which lack a key.
+    pub other: u64,
+    /// The first of those.
+    pub first_other: Option<(usize, String)>,
     /// What was expected of every line.
     pub columns: String,
 }
@@ -138,6 +148,8 @@ struct Lines<'a, R> {
     columns: Columns,
     /// A first line that was no header.
     pending: Option<Vec<u8>>,
+    pattern: Option<Regex>,
+    jvm: JvmLog,
     number: usize,
     points: Vec<Readings>,
     /// All readings of the log: what is too few of a point may be enough of them.
@@ -148,15 +160,20 @@ struct Lines<'a, R> {
 /// Readings of one point.
 struct Readings {
     name: PointName,
+    /// Where the log itself proves it.
+    ordering: Option<Ordering>,
     stamps: StampColumns,
     grid: Grid,
 }
 
 impl Readings {
     fn of(name: PointName) -> Self {
-        Self { name, stamps: StampColumns::default(), grid: Grid::default() }
+        Self { name, ordering: None, stamps: StampColumns::default(), grid: Grid::default() }
     }
 }
+
+/// What became of a line: a reading, or a line of another kind, or (`Err`) one that is wrong.
+type Taken = std::result::Result<Option<Row>, ()>;
 
 /// What a line says.
 struct Row {
@@ -172,11 +189,23 @@ impl<'a, R: BufRead> Lines<'a, R> {
         let columns = Columns { names: Vec::new(), id: 0, kind: None, value: None, times: Times::One(0) };
         let points = form.points.iter().cloned().map(Readings::of).collect();
         let (grid, read) = (Grid::default(), LogRead::default());
-        Self { log, form, columns, pending: None, number: 0, points, grid, read }
+        Self { log, form, columns, pending: None, pattern: None, jvm: JvmLog::default(), number: 0, points, grid, read }
     }
 
     /// Finds out what the columns are; a first line that names them is no reading.
     fn begin(&mut self) -> io::Result<()> {
+        if self.form.syntax == LogSyntax::Jvm {
+            self.columns.names = vec![JvmLog::EXPECTED.into()];
+            return Ok(());
+        }
+        if self.form.syntax != LogSyntax::Commas {
+            if let LogSyntax::Pattern(pattern) = &self.form.syntax {
+                self.pattern = Some(cells::pattern(pattern).map_err(io::Error::other)?);
+            }
+            let names = self.form.named().map_err(io::Error::other)?.unwrap_or_default();
+            self.columns = self.form.columns_of(&names).map_err(io::Error::other)?;
+            return Ok(());
+        }
         let mut line = Vec::new();
         self.next(&mut line)?;
         let text = String::from_utf8_lossy(&line);
@@ -204,43 +233,76 @@ impl<'a, R: BufRead> Lines<'a, R> {
             }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\r', '\n']);
-            match self.row(text) {
-                _ if text.trim().is_empty() => {}
-                Some(row) => {
+            let found = match (&self.form.syntax, &self.pattern) {
+                _ if text.trim().is_empty() => continue,
+                (LogSyntax::Jvm, _) => self.pause(text),
+                (LogSyntax::Json(keys), _) => self.row(cells::keyed(keys, &self.columns.names, text)),
+                (_, Some(pattern)) => self.row(cells::matched(pattern, &self.columns.names, text)),
+                _ => self.row(Found::Cells(text.split(',').map(|cell| cell.trim().into()).collect())),
+            };
+            let told = || (self.number, text.chars().take(80).collect());
+            match found {
+                Ok(Some(row)) => {
                     rows += row.times.len();
                     self.keep(&row, first);
                 }
-                None => {
+                Ok(None) => {
+                    self.read.other += 1;
+                    self.read.first_other.get_or_insert_with(told);
+                }
+                Err(()) => {
                     self.read.refused += 1;
-                    self.read.first_refused.get_or_insert_with(|| (self.number, text.chars().take(80).collect()));
+                    self.read.first_refused.get_or_insert_with(told);
                 }
             }
         }
         Ok(true)
     }
 
-    fn row(&mut self, text: &str) -> Option<Row> {
-        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+    /// What the cells of a line say.
+    fn row(&mut self, found: Found<'_>) -> Taken {
+        match found {
+            Found::Cells(cells) => self.row_of(&cells).map(Some).ok_or(()),
+            Found::Other => Ok(None),
+            Found::Wrong => Err(()),
+        }
+    }
+
+    fn row_of(&mut self, cells: &[Cow<'_, str>]) -> Option<Row> {
         if cells.len() != self.columns.names.len() {
             return None;
         }
-        let number = |column: Option<usize>| column.map(|at| cells[at]).filter(|cell| !cell.is_empty());
+        let number = |column: Option<usize>| column.map(|at| &*cells[at]).filter(|cell| !cell.is_empty());
         let kind = number(self.columns.kind).map(str::parse).transpose().ok()?;
         let value = number(self.columns.value).map(str::parse).transpose().ok()?;
-        let id = cells[self.columns.id].parse().ok()?;
+        let id = self.form.ids.read(&cells[self.columns.id])?;
         let unit = self.form.unit;
         let times = match &self.columns.times {
-            Times::One(at) => vec![(0, unit.read(cells[*at])?)],
+            Times::One(at) => vec![(0, unit.read(&cells[*at])?)],
             Times::Named { point, time } => {
-                let (name, time) = (cells[*point], unit.read(cells[*time])?);
+                let (name, time) = (&cells[*point], unit.read(&cells[*time])?);
                 vec![(self.position(name)?, time)]
             }
             Times::Each(columns) => {
                 let given = columns.iter().enumerate().filter(|(_, at)| !cells[**at].is_empty());
-                given.map(|(point, at)| Some((point, unit.read(cells[*at])?))).collect::<Option<Vec<_>>>()?
+                given.map(|(point, at)| Some((point, unit.read(&cells[*at])?))).collect::<Option<Vec<_>>>()?
             }
         };
         Some(Row { id, kind, value, times }).filter(|row| !row.times.is_empty())
+    }
+
+    /// The pause that a line of a JVM ends, if it is one of its lines.
+    fn pause(&mut self, text: &str) -> Taken {
+        let Some(pause) = self.jvm.take(text)? else { return Ok(None) };
+        let Pause { id, name, collection, begin, end, total } = pause;
+        let ends = [("begin", Ordering::Before, begin), ("end", Ordering::After, end)];
+        let times = ends.map(|(what, ordering, ticks)| {
+            let at = self.position(&format!("jvm.{name}.{what}"))?;
+            self.points[at].ordering = Some(ordering);
+            Some((at, Time { ticks, float_ticks: None, has_decimals: false }))
+        });
+        let times = times.into_iter().collect::<Option<_>>().ok_or(())?;
+        Ok(Some(Row { id, kind: collection, value: Some(total), times }))
     }
 
     /// Position of the point of that name; a log whose points are not declared may name new ones.
@@ -259,10 +321,11 @@ impl<'a, R: BufRead> Lines<'a, R> {
             stamps.tick.push(time.ticks);
             stamps.id.push(row.id);
             stamps.channel.push(first + at as i32);
-            if self.columns.kind.is_some() {
+            let is_jvm = self.form.syntax == LogSyntax::Jvm;
+            if is_jvm || self.columns.kind.is_some() {
                 stamps.kind.push(row.kind);
             }
-            if self.columns.value.is_some() {
+            if is_jvm || self.columns.value.is_some() {
                 stamps.value.push(row.value);
             }
             grid.add(time);
@@ -283,10 +346,13 @@ impl<'a, R: BufRead> Lines<'a, R> {
     }
 
     fn finish(self) -> LogRead {
+        // Whole nanoseconds, as its clock has them, however few.
+        let is_jvm = self.form.syntax == LogSyntax::Jvm;
+        let step = |grid: &Grid| if is_jvm { 1 } else { grid.step_within(&self.grid) };
         let point = |Readings { name, grid, .. }: Readings| LogPoint {
             point: name,
             stamps: grid.readings,
-            resolution: grid.step_within(&self.grid).max(self.form.resolution),
+            resolution: step(&grid).max(self.form.resolution),
         };
         let points = self.points.into_iter().map(point).collect();
         LogRead { points, columns: self.columns.names.join(","), ..self.read }
@@ -304,7 +370,7 @@ fn channel(place: &LogPlace, number: i32, point: &Readings, refused: i64) -> Cha
         serial: 0,
         thread: 0,
         point: point.name.clone(),
-        ordering: place.ordering.to_string(),
+        ordering: point.ordering.unwrap_or(place.ordering).to_string(),
         domain: format!("{boot}/{counter}/{epoch}"),
         policy: Channel::LOG_POLICY.into(),
         parameter: None,
@@ -339,9 +405,9 @@ mod tests {
     }
 
     /// Stamps by point, as id, time, kind and value; how many lines were refused.
-    type Found = (Vec<(String, i64, i64, Option<i32>, Option<i64>)>, u64);
+    type All = (Vec<(String, i64, i64, Option<i32>, Option<i64>)>, u64);
 
-    fn read(form: &LogForm, log: &str) -> Found {
+    fn read(form: &LogForm, log: &str) -> All {
         let mut lines = Lines::of(log.as_bytes(), form);
         lines.begin().unwrap();
         assert!(!lines.fill(0, 1000).unwrap());
@@ -392,6 +458,89 @@ mod tests {
             row("received", 2, 30, None, None),
         ];
         assert_eq!(read(&each, "1,10,20\n2,30,\n3,,\n4,1,x\n"), (expected, 2));
+    }
+
+    #[test]
+    fn a_pattern_takes_the_lines_that_it_matches_and_a_wrong_number_is_told_from_another_line() {
+        let row = |point: &str, id, time, kind, value| (point.to_owned(), id, time, kind, value);
+        let pattern = LogSyntax::Pattern(r"order (?<id>\S+) took .*at (?<time>[0-9.]+)(?: \((?<value>\d+)\))?$".into());
+        let form = LogForm { syntax: pattern, unit: LogUnit::Seconds, ..form(&["a"]) };
+        let log = "INFO started\nINFO order 7 took long, at 1.5\nWARN order 8 took long, at 1.25 (3)\n\
+                   order x took so, at 1\n";
+        let expected = vec![row("a", 7, 1_500_000_000, None, None), row("a", 8, 1_250_000_000, None, Some(3))];
+        assert_eq!(read(&form, log), (expected, 1));
+        let mut lines = Lines::of(log.as_bytes(), &form);
+        lines.begin().unwrap();
+        lines.fill(0, 100).unwrap();
+        let read = lines.finish();
+        assert_eq!((read.other, read.first_other), (1, Some((1, "INFO started".into()))));
+        assert_eq!(read.columns, "id,time,value");
+        for (wrong, why) in
+            [("(?<id>[", "expected a pattern"), ("[0-9]+", "named groups"), ("(?<id>a)", "a column time")]
+        {
+            let form = LogForm { syntax: LogSyntax::Pattern(wrong.into()), ..form.clone() };
+            assert!(form.check().unwrap_err().contains(why), "{wrong}");
+            assert!(Lines::of(log.as_bytes(), &form).begin().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lines_of_json_are_read_by_their_keys_and_numbers_to_their_last_digit() {
+        let row = |point: &str, id, time, kind, value| (point.to_owned(), id, time, kind, value);
+        let keys = [("id", "order"), ("time", "@t")].map(|(column, key)| (column.into(), key.into()));
+        let json =
+            |points: &[&str], unit| LogForm { syntax: LogSyntax::Json(keys.clone().into()), unit, ..form(points) };
+        let log = "{\"@t\": 1763849123.123456789, \"order\": 7, \"deep\": {\"id\": 1}}\n{\"level\": \"info\"}\n\
+                   {\"order\": \"8\", \"@t\": \"1.5\", \"value\": -3, \"kind\": null}\n\
+                   {\"order\": 9.5, \"@t\": 1}\n{torn\n";
+        let expected =
+            vec![row("a", 7, 1_763_849_123_123_456_789, None, None), row("a", 8, 1_500_000_000, None, Some(-3))];
+        assert_eq!(
+            read(&json(&["a"], LogUnit::Seconds), log),
+            (expected, 2),
+            "9.5 is no id, and the last is no object"
+        );
+        let named = "{\"point\": \"x\", \"order\": 1, \"@t\": 10}\n{\"order\": 2, \"@t\": 20}\n";
+        assert_eq!(
+            read(&json(&[], LogUnit::Ticks), named),
+            (vec![row("x", 1, 10, None, None)], 0),
+            "the last is another"
+        );
+    }
+
+    #[test]
+    fn ids_are_numbers_texts_or_traces_as_declared() {
+        let ids = |ids, log: &str| {
+            let (rows, refused) = read(&LogForm { ids, ..form(&["a"]) }, log);
+            (rows.into_iter().map(|(_, id, ..)| id).collect::<Vec<_>>(), refused)
+        };
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        let bytes = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes();
+        assert_eq!(ids(LogIds::Texts, "order-7,1\n,2\n"), (vec![tickscope_stamp::id_of("order-7")], 1));
+        let log = format!("{trace},1\n{},2\n+{},3\n", &trace[1..], &trace[1..]);
+        assert_eq!(ids(LogIds::Traces, &log), (vec![tickscope_stamp::id_of(bytes)], 2));
+    }
+
+    #[test]
+    fn pauses_of_a_jvm_are_stamps_before_their_begins_and_after_their_ends() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let file = scratch.path().join("jvm.log");
+        let log = "[1880ns][880ns] GC(7) Pause Full (System.gc()) 9M->3M(50M) 0.080ms\n[1900ns][900ns] Safepoint \
+                   \"G1CollectFull\", Time since last: 50 ns, Total: 100 ns\n[1950ns][950ns] Using G1\nnothing\n";
+        fs::write(&file, log).unwrap();
+        let read = import_log(&run, &place(), &LogForm { syntax: LogSyntax::Jvm, ..form(&[]) }, &file).unwrap();
+        assert_eq!((read.stamps(), read.refused, read.other), (2, 1, 2));
+        assert!(read.points.iter().all(|point| point.resolution == 1));
+        let channels = run.channels().unwrap().found;
+        let seen: Vec<_> = channels.iter().map(|c| (c.point.as_str(), c.ordering.as_str(), c.refused)).collect();
+        assert_eq!(seen, [("jvm.G1CollectFull.begin", "before", 1), ("jvm.G1CollectFull.end", "after", 1)]);
+        for (point, tick) in [("begin", 1780), ("end", 1900)] {
+            let place = format!("client.jvm.G1CollectFull.{point}").parse().unwrap();
+            let stamps = run.stamps(&place).unwrap().read_all().unwrap();
+            assert_eq!((&stamps.tick[..], &stamps.id[..]), (&[tick][..], &[1][..]));
+            assert_eq!((stamps.kind.get(0), stamps.value.get(0)), (Some(7), Some(100)));
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod sample;
 mod scratch;
 
 pub use clear::{Cleared, Foreign, Stays, clear};
-pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
+pub use clock_log::{LogForm, LogIds, LogPlace, LogPoint, LogRead, LogSyntax, LogUnit, import_log};
 pub use collector::{
     ChannelNow, Collector, Dumped, EVERY_POINT, LiveRule, Report, Settings, Switched, Trigger, UNNAMED, node_names,
 };

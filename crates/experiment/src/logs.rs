@@ -1,9 +1,10 @@
 //! Logs of programs that read another clock: what the run file says of one, and its import at the end of a run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
-use tickscope_collect::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
+use tickscope_collect::{LogForm, LogIds, LogPlace, LogPoint, LogRead, LogSyntax, LogUnit, import_log};
 use tickscope_store::{EventKind, Node, Run};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName, counted};
 
@@ -26,8 +27,42 @@ pub(crate) struct Log {
     pub columns: Option<Vec<String>>,
     /// Unit of its times; absent: nanoseconds.
     pub unit: Option<String>,
+    /// How its lines are written; absent: with commas between the cells.
+    #[serde(default)]
+    pub format: LogFormat,
+    /// A pattern whose named groups are the columns.
+    pub pattern: Option<String>,
+    /// Keys of a JSON object that stand for columns, by column.
+    #[serde(default)]
+    pub keys: BTreeMap<String, String>,
+    /// What its ids are.
+    #[serde(default)]
+    pub ids: LogIdForm,
     /// How coarsely it gives them, such as `1us`; absent: what its readings show.
     pub resolution: Option<String>,
+}
+
+/// How the lines of a log are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    #[default]
+    Commas,
+    /// A JSON object a line.
+    Json,
+    /// The unified log of a JVM.
+    Jvm,
+}
+
+/// What a log has for ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogIdForm {
+    #[default]
+    Number,
+    Text,
+    /// The 32 digits of a `traceparent`.
+    Trace,
 }
 
 /// The clock that a log's program read.
@@ -81,6 +116,12 @@ impl Log {
         };
         let wrong = |why: String| format!("[[log]] {}: {why}", self.file);
         self.form().and_then(|form| form.check()).map_err(wrong)?;
+        let says_more = !self.point.is_empty() || self.columns.is_some() || self.unit.is_some();
+        if self.format == LogFormat::Jvm && (self.clock != LogClock::Monotonic || says_more) {
+            let why = "expected clock = \"monotonic\" and no point, columns or unit of a JVM's log, which says them \
+                       itself. Correct it";
+            return Err(wrong(why.into()));
+        }
         if self.clock == LogClock::Counter && (self.unit.is_some() || self.resolution.is_some()) {
             return Err(wrong(
                 "expected no unit and no resolution of a counter's ticks, found one. Leave it out".into(),
@@ -99,7 +140,22 @@ impl Log {
         let wrong = || format!("expected unit = \"ns\", \"us\", \"ms\" or \"s\", found '{unit}'. Correct it");
         let unit = LogUnit::from_name(unit).ok_or_else(wrong)?;
         let resolution = self.resolution.as_deref().map_or(Ok(0), duration_ns)?;
-        Ok(LogForm { points: self.point.clone(), columns: self.columns.clone(), unit, resolution })
+        let syntax = match (self.format, &self.pattern) {
+            (LogFormat::Commas, None) => LogSyntax::Commas,
+            (LogFormat::Commas, Some(pattern)) => LogSyntax::Pattern(pattern.clone()),
+            (LogFormat::Json, None) => LogSyntax::Json(self.keys.clone()),
+            (LogFormat::Jvm, None) => LogSyntax::Jvm,
+            (_, Some(_)) => return Err("expected a pattern or a format, found both. Leave one out".into()),
+        };
+        if self.format != LogFormat::Json && !self.keys.is_empty() {
+            return Err("expected keys beside format = \"json\", found them without it. Correct it".into());
+        }
+        let ids = match self.ids {
+            LogIdForm::Number => LogIds::Numbers,
+            LogIdForm::Text => LogIds::Texts,
+            LogIdForm::Trace => LogIds::Traces,
+        };
+        Ok(LogForm { points: self.point.clone(), columns: self.columns.clone(), unit, resolution, syntax, ids })
     }
 
     /// Its file, where the run's directory is `run` and paths start from `folder`.
@@ -145,16 +201,23 @@ impl Log {
     fn told(&self, read: &LogRead, file: &Path) -> Imported {
         let (file, node) = (file.display(), &self.node);
         let places: Vec<String> = read.points.iter().map(|point| format!("{node}.{}", point.point)).collect();
-        let (what, value, text) = match &read.first_refused {
+        let is_jvm = self.format == LogFormat::Jvm;
+        let first_other = read.first_other.as_ref().filter(|_| read.stamps() == 0 && !is_jvm);
+        let other = match read.other {
+            0 => String::new(),
+            _ if is_jvm => String::new(),
+            other => format!("; {} of another kind", counted(other, "line")),
+        };
+        let (what, value, text) = match read.first_refused.as_ref().or(first_other) {
             None => (
                 EventKind::Log,
                 read.stamps(),
-                format!("{} of {file} as {}", counted(read.stamps(), "reading"), places.join(", ")),
+                format!("{} of {file} as {}{other}", counted(read.stamps(), "reading"), places.join(", ")),
             ),
             Some((line, text)) => {
                 let columns = &read.columns;
                 let text = format!("{file}:{line}: expected {columns}, found '{text}'. Mend what writes it");
-                (EventKind::LogRefused, read.refused, text)
+                (EventKind::LogRefused, if read.refused > 0 { read.refused } else { read.other }, text)
             }
         };
         Imported { what, value, text, coarse: Vec::new() }

@@ -1,6 +1,11 @@
 //! The form of a log: which column holds what, in which unit times are, and which points a line stamps.
 
+use std::collections::BTreeMap;
+
+use tickscope_stamp::id_of;
 use tickscope_tick::PointName;
+
+use super::cells;
 
 /// Form of a log, as the run file gives it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -14,6 +19,49 @@ pub struct LogForm {
     /// How coarsely it is declared to give its readings, in ticks of its clock; what the readings show counts if that
     /// is coarser.
     pub resolution: i64,
+    /// How a line gives its cells.
+    pub syntax: LogSyntax,
+    /// What its ids are.
+    pub ids: LogIds,
+}
+
+/// What a log has for ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogIds {
+    /// Whole numbers.
+    #[default]
+    Numbers,
+    /// Texts, whose id is that of their bytes.
+    Texts,
+    /// Traces, as the 32 hexadecimal digits of `traceparent`.
+    Traces,
+}
+
+impl LogIds {
+    pub(super) fn read(self, cell: &str) -> Option<i64> {
+        match self {
+            Self::Numbers => cell.parse().ok(),
+            Self::Texts => (!cell.is_empty()).then(|| id_of(cell)),
+            Self::Traces if cell.len() == 32 && cell.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+                Some(id_of(u128::from_str_radix(cell, 16).ok()?.to_be_bytes()))
+            }
+            Self::Traces => None,
+        }
+    }
+}
+
+/// How a line gives its cells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum LogSyntax {
+    /// With commas between them.
+    #[default]
+    Commas,
+    /// What the named groups of a pattern match, wherever in the line; each group is a column.
+    Pattern(String),
+    /// An object of JSON; keys that stand for columns, by column.
+    Json(BTreeMap<String, String>),
+    /// Safepoints of a JVM's unified log, each a reading of the points `jvm.OPERATION.begin` and `jvm.OPERATION.end`.
+    Jvm,
 }
 
 /// The unit of times.
@@ -112,7 +160,26 @@ pub(super) enum Times {
 impl LogForm {
     /// Refuses columns that say not which cell is what.
     pub fn check(&self) -> Result<(), String> {
-        self.columns.as_ref().map_or(Ok(()), |names| self.columns_of(names).map(drop))
+        self.named()?.map_or(Ok(()), |names| self.columns_of(&names).map(drop))
+    }
+
+    /// Names of its columns, where its first line need not be looked at.
+    pub(super) fn named(&self) -> Result<Option<Vec<String>>, String> {
+        let own = |names: &[&str]| names.iter().map(|name| String::from(*name)).collect();
+        Ok(match &self.syntax {
+            LogSyntax::Pattern(_) if self.columns.is_some() => {
+                return Err(
+                    "expected no columns beside a pattern, whose groups name them, found some. Leave them out".into()
+                );
+            }
+            LogSyntax::Pattern(pattern) => Some(cells::groups(&cells::pattern(pattern)?)),
+            LogSyntax::Json(_) if self.columns.is_none() && self.points.len() == 1 => {
+                Some(own(&["id", "time", "kind", "value"]))
+            }
+            LogSyntax::Json(_) if self.columns.is_none() => Some(own(&["point", "id", "time", "kind", "value"])),
+            LogSyntax::Commas | LogSyntax::Json(_) => self.columns.clone(),
+            LogSyntax::Jvm => None,
+        })
     }
 
     /// The columns of these names.
