@@ -92,6 +92,8 @@ pub struct Analysis {
     pub rivals: Vec<NodeRivals>,
     /// Each stage without the traces that something disturbed, in the layout's order; empty where nobody recorded it.
     pub noise: Vec<StageNoise>,
+    /// The same of pauses that JVMs told of, in their logs; empty where the run has none.
+    pub pauses: Vec<StageNoise>,
     /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
     pub not_kept: Option<tickscope_store::Error>,
     /// What the policies of the layout's points leave out.
@@ -251,6 +253,7 @@ struct Scanned {
     trips: Option<ReturnTrips>,
     acknowledged: Option<Acknowledgements>,
     noise: Option<Noise>,
+    pauses: Option<Noise>,
     curves: Vec<ClockMapCurve>,
     limits: Option<Limits>,
     not_kept: Option<tickscope_store::Error>,
@@ -281,7 +284,8 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
         false => Default::default(),
     };
     inputs.refused.extend(unread);
-    let returned = ((trips, acknowledged), noise);
+    let pauses = if values { Noise::of_pauses(run, &inputs, query)? } else { None };
+    let returned = ((trips, acknowledged), (noise, pauses));
     let mut sink = (
         gathered,
         (
@@ -290,17 +294,17 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
         ),
     );
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, ((trips, acknowledged), noise)), (rows, limits))) = sink;
+    let ((counts, values), ((collector, ((trips, acknowledged), (noise, pauses))), (rows, limits))) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
     let values = values.unwrap_or_else(none);
-    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, noise, curves, limits, not_kept })
+    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, noise, pauses, curves, limits, not_kept })
 }
 
 fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, acknowledged, noise, curves, limits, not_kept } =
+    let Scanned { inputs, counts, values, collector, trips, acknowledged, noise, pauses, curves, limits, not_kept } =
         scanned(run, query, scan, wanted)?;
     let Inputs {
         layout,
@@ -358,6 +362,7 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         alone,
         rivals,
         noise: noise.map_or_else(Vec::new, |noise| noise.finish(&layout)),
+        pauses: pauses.map_or_else(Vec::new, |pauses| pauses.finish(&layout)),
         not_kept,
         kept,
         limits,

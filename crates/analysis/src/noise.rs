@@ -7,18 +7,22 @@
 //! nothing is removed: the figures of all stand beside. Deliberately absent: whether it would have been faster.
 
 mod cores;
+mod pauses;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tickscope_store::{Channel, NoiseClass, Run};
+use tickscope_store::{Channel, Run};
 use tickscope_tick::Clock;
 use tickscope_trace::{Attribute, Layout, Quantile, QuantileBounds, StageRole, StageValues};
 
+use crate::analysis::Inputs;
 use crate::error::Error;
+use crate::query::Query;
 use crate::scan::{Part, Piece, Sink, Wanted};
 use cores::{Cores, Stamped, Took};
+use pauses::Pauses;
 
 /// Neighbours of a stage that are named.
 const MOST_NAMED: usize = 100;
@@ -47,9 +51,9 @@ pub struct StageNoise {
 /// Something that disturbed a stage.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Neighbour {
-    /// `task`, `interrupt`, `softirq` or `fault`.
+    /// `task`, `interrupt`, `softirq` or `fault`; `pause` of a JVM.
     pub class: &'static str,
-    /// The task, interrupt or softirq.
+    /// The task, interrupt or softirq; the operation that a JVM paused for.
     pub name: String,
     /// Durations that it disturbed.
     pub disturbed: u64,
@@ -62,9 +66,9 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    fn of((class, name): &(NoiseClass, String), took: &Sum) -> Self {
+    fn of((class, name): (&'static str, &str), took: &Sum) -> Self {
         let Sum { durations: disturbed, held_up, took: Took { ticks, held_up: held_up_ticks } } = *took;
-        Self { class: class.name(), name: name.clone(), disturbed, ticks, held_up, held_up_ticks }
+        Self { class, name: name.into(), disturbed, ticks, held_up, held_up_ticks }
     }
 }
 
@@ -80,10 +84,12 @@ pub(crate) struct Noise {
 struct Known {
     hosts: Vec<Cores>,
     points: Vec<Option<PointThreads>>,
+    /// What JVMs say of themselves is asked instead.
+    pauses: Option<Pauses>,
 }
 
 /// Who stamped at a point whose host was recorded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PointThreads {
     host: usize,
     /// By channel.
@@ -153,7 +159,15 @@ impl Noise {
         };
         let points = layout.points().iter().enumerate().map(point).collect();
         let stages = vec![OfStage::default(); layout.stages().len()];
-        Ok((Some(Self { known: Arc::new(Known { hosts, points }), stages }), unread))
+        Ok((Some(Self { known: Arc::new(Known { hosts, points, pauses: None }), stages }), unread))
+    }
+
+    /// Of pauses of JVMs instead. `None`: no log of one was taken in.
+    pub(crate) fn of_pauses(run: &Run, inputs: &Inputs, query: &Query) -> Result<Option<Self>, Error> {
+        let [points, stages] = [inputs.layout.points().len(), inputs.layout.stages().len()];
+        let known = |pauses| Known { hosts: Vec::new(), points: vec![None; points], pauses: Some(pauses) };
+        let pauses = Pauses::of(run, inputs, query)?.map(known);
+        Ok(pauses.map(|known| Self { known: Arc::new(known), stages: vec![OfStage::default(); stages] }))
     }
 
     /// Each stage, in the layout's order.
@@ -192,8 +206,7 @@ impl OfStage {
 
     fn finish(self, name: String, known: &Known) -> StageNoise {
         let Self { mut values, undisturbed, disturbed, unknown, neighbours } = self;
-        let neighbour =
-            |(&(host, name), sum): (&(usize, usize), &Sum)| Neighbour::of(known.hosts[host].name(name), sum);
+        let neighbour = |(&(host, name), sum): (&(usize, usize), &Sum)| Neighbour::of(known.name(host, name), sum);
         let mut neighbours: Vec<Neighbour> = neighbours.iter().map(neighbour).collect();
         neighbours.sort_by(|one, other| (other.ticks, &one.name).cmp(&(one.ticks, &other.name)));
         neighbours.truncate(MOST_NAMED);
@@ -204,6 +217,17 @@ impl OfStage {
 }
 
 impl Known {
+    /// Class and name of what disturbed.
+    fn name(&self, host: usize, name: usize) -> (&'static str, &str) {
+        match &self.pauses {
+            Some(pauses) => ("pause", pauses.name(name)),
+            None => {
+                let (class, what) = self.hosts[host].name(name);
+                (class.name(), what)
+            }
+        }
+    }
+
     /// The host and the stamp of a point in that row.
     fn stamp(&self, piece: &Piece<'_>, point: usize, row: usize) -> Option<(usize, Stamped)> {
         let tick = piece.traces.points()[point].get(row)?;
@@ -218,6 +242,9 @@ impl Known {
 
     /// What disturbed a row between two points.
     fn verdict(&self, piece: &Piece<'_>, [from, to]: [usize; 2], own: &[(usize, i32)], row: usize) -> Verdict {
+        if let Some(pauses) = &self.pauses {
+            return pauses.verdict(piece, [from, to], row);
+        }
         let [(host, from), (other, to)] = [self.stamp(piece, from, row)?, self.stamp(piece, to, row)?];
         if host != other {
             return None; // two hosts' ticks are no interval of either

@@ -20,21 +20,40 @@ const MOST_NAMED: usize = 2;
 const MEANING: &str = "undisturbed: between the two stamps no other task had the core of either, and nothing \
                        interrupted their threads; docs/noise.md says what counts";
 
-/// The lines; none where no noise was recorded.
+const MEANING_OF_PAUSES: &str = "undisturbed: between the two stamps no JVM of their nodes paused, by its own log; \
+                                 docs/java.md says what counts";
+
+/// What one table compares with: its words, and each stage without it.
+struct Without<'a> {
+    words: &'static str,
+    meaning: &'static str,
+    stages: &'a [StageNoise],
+}
+
+/// What was recorded beside the run.
+fn recorded(analysis: &Analysis) -> impl Iterator<Item = Without<'_>> {
+    let noise = Without { words: "ith and without noise", meaning: MEANING, stages: &analysis.noise };
+    let words = "ith and without pauses of JVMs";
+    let pauses = Without { words, meaning: MEANING_OF_PAUSES, stages: &analysis.pauses };
+    [noise, pauses].into_iter().filter(|without| !without.stages.is_empty())
+}
+
+/// The lines; none where nothing was recorded.
 pub(crate) fn lines(analysis: &Analysis, unit: Unit, terminal: Terminal) -> Vec<String> {
-    if analysis.noise.is_empty() {
-        return Vec::new();
-    }
+    recorded(analysis).flat_map(|without| lines_of(&without, analysis, unit, terminal)).collect()
+}
+
+fn lines_of(without: &Without<'_>, analysis: &Analysis, unit: Unit, terminal: Terminal) -> Vec<String> {
     let name = unit.name();
-    let head = ["with and without noise", "count", &format!("p50 {name}"), "", "p99", "", "p99.9"];
+    let head = [&format!("w{}", without.words), "count", &format!("p50 {name}"), "", "p99", "", "p99.9"];
     let mut cells: Vec<Vec<String>> = vec![head.map(String::from).into()];
     let mut said = Vec::new();
-    for (row, stage) in pairs(analysis) {
+    for (row, stage) in pairs(without, analysis) {
         let all = [row.p50, row.p99, row.p999];
-        let without = [stage.p50, stage.p99, stage.p999];
+        let undisturbed = [stage.p50, stage.p99, stage.p999];
         cells.push(vec![row.name.clone()]);
         cells.push(figures("  all traces", row.count, all, unit));
-        cells.push(figures("  undisturbed", stage.undisturbed, without, unit));
+        cells.push(figures("  undisturbed", stage.undisturbed, undisturbed, unit));
         said.push(sentence(stage, analysis, unit));
     }
     let mut set = columns(
@@ -56,16 +75,17 @@ pub(crate) fn lines(analysis: &Analysis, unit: Unit, terminal: Terminal) -> Vec<
         lines.extend(set.by_ref().take(3));
         lines.push(paragraph(&format!("  {}", printable(&said)), terminal.width()));
     }
-    lines.push(terminal.inked(Ink::Faint, &paragraph(MEANING, terminal.width())));
+    lines.push(terminal.inked(Ink::Faint, &paragraph(without.meaning, terminal.width())));
     lines.push(String::new());
     lines
 }
 
-/// The same on a page; nothing where no noise was recorded.
+/// The same on a page; nothing where nothing was recorded.
 pub(crate) fn blocks(analysis: &Analysis, unit: Unit) -> Vec<Block> {
-    if analysis.noise.is_empty() {
-        return Vec::new();
-    }
+    recorded(analysis).flat_map(|without| blocks_of(&without, analysis, unit)).collect()
+}
+
+fn blocks_of(without: &Without<'_>, analysis: &Analysis, unit: Unit) -> Vec<Block> {
     let cell = |figure: Option<QuantileBounds>| {
         let [shown, bounds] = quantile(figure, unit);
         Words::from(shown).say(" ").set(Tone::Bounds, bounds)
@@ -74,25 +94,27 @@ pub(crate) fn blocks(analysis: &Analysis, unit: Unit) -> Vec<Block> {
         let head = [name.into(), traces.into(), count.to_string()].map(Words::from);
         head.into_iter().chain(figures.map(cell)).collect::<Vec<Words>>()
     };
-    let rows = pairs(analysis).flat_map(|(all, without)| {
+    let rows = pairs(without, analysis).flat_map(|(all, stage)| {
         let figures = [all.p50, all.p99, all.p999];
-        let undisturbed = [without.p50, without.p99, without.p999];
-        [row(&all.name, "all", all.count, figures), row("", "undisturbed", without.undisturbed, undisturbed)]
+        let undisturbed = [stage.p50, stage.p99, stage.p999];
+        [row(&all.name, "all", all.count, figures), row("", "undisturbed", stage.undisturbed, undisturbed)]
     });
     let p50 = format!("p50 {}", unit.name());
     let heads = ["stage", "traces", "count", &p50, "p99", "p99.9"];
-    let said = pairs(analysis).map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit)).into());
+    let said =
+        pairs(without, analysis).map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit)).into());
     vec![
-        Block::heading("With and without noise"),
-        Block::table("Stages with and without noise", &heads, rows),
+        Block::heading(format!("W{}", without.words)),
+        Block::table(&format!("Stages w{}", without.words), &heads, rows),
         Block::List(said.collect()),
-        Block::paragraph(MEANING),
+        Block::paragraph(without.meaning),
     ]
 }
 
 /// Rows of the table with what is known of their noise.
-fn pairs(analysis: &Analysis) -> impl Iterator<Item = (&StageRow, &StageNoise)> {
-    let of = |row: &StageRow| analysis.noise.iter().find(|stage| stage.name == row.name);
+fn pairs<'a>(without: &Without<'a>, analysis: &'a Analysis) -> impl Iterator<Item = (&'a StageRow, &'a StageNoise)> {
+    let stages = without.stages;
+    let of = |row: &StageRow| stages.iter().find(|stage| stage.name == row.name);
     let of = move |row| of(row).map(|stage| (row, stage));
     analysis.rows.iter().filter_map(of)
 }
@@ -117,6 +139,7 @@ fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit) -> String {
             if *ticks == 0 { format!("0 {}", unit.name()) } else { format!("{} {}", took.near(*ticks), took.name()) };
         let held_up = match held_up {
             // What is no task is there only where it interrupted.
+            // Of a pause only that it lay there is known, not how much of it was waited for.
             _ if *class != "task" => String::new(),
             0 => " (nobody is known to have waited for it)".into(),
             held_up => format!(" ({held_up} certainly waited for it)"),

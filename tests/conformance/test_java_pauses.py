@@ -1,0 +1,96 @@
+"""Pauses of a JVM beside its stamps: its own log says when they were, the program when it waited for them."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from java import HOMES, java
+from test_java import rows_of_channels
+from test_minimal_writer import command  # noqa: F401
+from test_stamps import stamps
+
+COUNT = 100
+LOG = "-Xlog:safepoint,gc,vmoperation=debug:file={run}/jvm.log:timenanos,uptimenanos"
+RUN = """
+[run]
+name = "collected"
+seconds = 60
+
+[network]
+kind = "loopback"
+
+[clock]
+reference = "here"
+
+[[node]]
+name = "here"
+command = %s
+ends_run = true
+
+[[log]]
+node = "here"
+file = "{run}/jvm.log"
+format = "jvm"
+clock = "monotonic"
+
+[layout]
+path = ["here.begun", "here.done"]
+"""
+
+
+def collected(collector, folder, home=None, log=LOG):
+    """What a run of a program that waits for collections says, and its directory."""
+    words = java("Programs", "collected", str(COUNT), home=home, flags=["-XX:+UseG1GC", "-Xmx64m", log])
+    file, run = folder / "run.toml", folder / "run"
+    file.write_text(RUN % json.dumps([str(word) for word in words]))
+    words = [collector, "run", "--json", "--out", run, file]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout), run
+
+
+def waits(found):
+    """When the program had asked for each collection, and when it was done, by its own clock."""
+    said = "\n".join(event["text"] for event in found["events"])
+    found = re.findall(r"collected (\d+) (\d+) (\d+)", said)
+    return [(int(before), int(after)) for _, before, after in found]
+
+
+def told_by_log(log):
+    """Length of each pause that is a full collection, as the log itself says."""
+    return [int(ns) for ns in re.findall(r'Safepoint "G1CollectFull".*Total: *(\d+) ns', log.read_text())]
+
+
+@pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name if home else "default")
+def test_e2e_a_pause_is_found_in_the_trace_that_waited_for_it(home, command, tmp_path):  # noqa: F811
+    found, run = collected(command, tmp_path, home)
+    begins, ends = (stamps(run, f"jvm.G1CollectFull.{end}") for end in ("begin", "end"))
+    lengths = [value for *_, value, _ in begins]
+    assert lengths == [value for *_, value, _ in ends] == told_by_log(run / "jvm.log")
+    assert len(lengths) == COUNT // 10
+    waited = waits(found)
+    assert waited
+    for before, after in waited:
+        # The begin lies from `begin` to `end - length`, the end from `begin + length` to `end`.
+        bounds = zip((row[0] for row in begins), (row[0] for row in ends), lengths, strict=True)
+        assert any(end - length >= before and begin + length <= after for begin, end, length in bounds)
+    (stage,) = [stage for stage in found["pauses"] if stage["stage"] == "here.begun>here.done"]
+    assert stage["undisturbed"] + stage["disturbed"] + stage["unknown"] == COUNT
+    assert stage["undisturbed"] <= COUNT - COUNT // 10
+    named = {of["name"]: of for of in stage["neighbours"]}
+    assert 0 < named["G1CollectFull"]["disturbed"] <= COUNT // 10
+    assert named["G1CollectFull"]["class"] == "pause"
+    assert 0 < named["G1CollectFull"]["held_up_ticks"] <= named["G1CollectFull"]["ticks"]
+    of_log = {row["point"]: row["ordering"] for row in rows_of_channels(run) if row["policy"] == "log"}
+    assert of_log["jvm.G1CollectFull.begin"] == "before" and of_log["jvm.G1CollectFull.end"] == "after"
+    shown = subprocess.run([command, "show", run], check=True, capture_output=True, text=True).stdout
+    assert "with and without pauses of JVMs" in shown and "pause G1CollectFull took" in shown
+
+
+@pytest.mark.parametrize("decorations", ["uptimenanos", "timenanos", "uptime"])
+def test_a_log_whose_clock_is_not_proven_is_refused_and_no_pause_is_told(decorations, command, tmp_path):  # noqa: F811
+    found, run = collected(command, tmp_path, log=LOG.replace("timenanos,uptimenanos", decorations))
+    refused = [event["text"] for event in found["events"] if event["what"] == "log-refused"]
+    assert len(refused) == 1 and "-Xlog:safepoint,gc,vmoperation=debug:file=FILE:timenanos,uptimenanos" in refused[0]
+    assert found["pauses"] == [] and not list(run.glob("stamps/node=here/point=jvm.*"))
