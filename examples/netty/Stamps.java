@@ -1,0 +1,31 @@
+import io.netty.channel.ChannelDuplexHandler;
+import io.netty.channel.ChannelHandlerContext;
+import io.netty.channel.ChannelPromise;
+import io.netty.handler.codec.http.HttpRequest;
+import io.netty.handler.codec.http.HttpResponse;
+import tickscope.Ordering;
+import tickscope.Point;
+
+/** Stamps each request of a Netty pipeline as it comes in, and its response before it goes out. */
+final class Stamps extends ChannelDuplexHandler {
+    private static final Point RECEIVED = Point.of("received", Ordering.AFTER);
+    private static final Point REPLY = Point.of("reply", Ordering.BEFORE);
+    private long id;
+
+    @Override
+    public void channelRead(ChannelHandlerContext context, Object message) {
+        if (message instanceof HttpRequest) {
+            id = Long.parseLong(((HttpRequest) message).headers().get("Id"));
+            RECEIVED.stamp(id);
+        }
+        context.fireChannelRead(message);
+    }
+
+    @Override
+    public void write(ChannelHandlerContext context, Object message, ChannelPromise promise) {
+        if (message instanceof HttpResponse) {
+            REPLY.stamp(id);
+        }
+        context.write(message, promise);
+    }
+}
