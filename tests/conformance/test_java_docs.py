@@ -7,11 +7,46 @@ import subprocess
 import tomllib
 import zipfile
 
-from java import JAR, TREE, classes
+import pytest
+from java import FLAGS, JAR, NATIVE, TREE, classes
 from test_java import free_port
 from test_minimal_writer import command  # noqa: F401
 
 PAGE = (TREE / "docs/java.md").read_text()
+EXAMPLE, NETTY = TREE / "examples/netty", TREE / "build/java/netty"
+NETTY_RUN = """
+[run]
+name = "netty"
+seconds = 2
+
+[network]
+kind = "loopback"
+
+[clock]
+reference = "client"
+
+[[node]]
+name = "server"
+command = %s
+ready = %d
+
+[[node]]
+name = "client"
+command = %s
+ends_run = true
+
+[[log]]
+node = "server"
+point = ["outer-in", "inner-in", "inner-out", "outer-out"]
+file = "{run}/own.csv"
+clock = "monotonic"
+
+[layout]
+path = [
+    "client.send", "server.outer-in", "server.received", "server.inner-in", "server.inner-out", "server.reply",
+    "server.outer-out", "client.response",
+]
+"""
 VERSION = tomllib.loads((TREE / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
 
@@ -59,3 +94,28 @@ def test_the_repository_for_maven_and_gradle_has_the_jar_with_its_sources_and_do
     for end, file in {"-sources.jar": "tickscope/Point.java", "-javadoc.jar": "tickscope/Point.html"}.items():
         assert file in zipfile.ZipFile(folder / f"{name}{end}").namelist()
     assert f"<version>{VERSION}</version>" in PAGE and f"dev.tickscope:tickscope:{VERSION}'" in PAGE
+
+
+@pytest.mark.skipif(
+    not (NETTY / "pom.xml").exists(), reason="Netty is not here. java/fetch.sh examples/netty/pom.xml build/java/netty"
+)
+def test_e2e_each_stamp_of_netty_lies_between_two_readings_of_its_own_clock(command, tmp_path):  # noqa: F811
+    classes()  # builds the jar
+    (tmp_path / "Client.java").write_text(re.search(r"^```java Client.java\n(.*?)^```$", PAGE, re.M | re.S)[1])
+    path, port = f"{JAR}:{NETTY}/*:{tmp_path}", str(free_port())
+    sources = [*EXAMPLE.glob("*.java"), tmp_path / "Client.java"]
+    subprocess.run(["javac", "-nowarn", "-d", tmp_path, "-cp", path, *sources], check=True)
+    java = [shutil.which("java"), *NATIVE, *FLAGS, "-cp", path]
+    server = [*java, "Service", "{address}", port, "{run}/own.csv"]
+    client = [*java, "Client", "{server.address}", port, "{seconds}"]
+    (tmp_path / "run.toml").write_text(NETTY_RUN % (json.dumps(server), int(port), json.dumps(client)))
+    words = [command, "run", "--json", "--out", tmp_path / "run", tmp_path / "run.toml"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert len(found["stages"]) == 8
+    count = found["stages"][0]["count"]
+    assert count > 0 and found["path_sums"]["mismatches"] == 0
+    for stage in found["stages"]:
+        counts = (stage["count"], stage["missing"], stage["refused"], stage["impossible"])
+        assert counts == (count, 0, 0, 0), stage

@@ -163,6 +163,33 @@ def test_a_host_that_is_not_there_or_not_itself_or_wants_a_password_is_an_error_
     cluster.link(1, "up")
 
 
+def test_pauses_of_a_jvm_on_one_host_are_named_in_the_traces_with_a_program_in_c_on_another(
+    tickscope, cluster, echo, tmp_path
+):
+    """A collection every 20 ms, by the JVM itself; the client has no rest between its requests."""
+    subprocess.run(["make", "-s", "build/tickscope.jar"], cwd=TREE, check=True)
+    target, run = TREE / "targets/java-echo/StampingClient.java", tmp_path / "run"
+    pauses = ["-XX:+UseG1GC", "-XX:G1PeriodicGCInterval=20", "-XX:-G1PeriodicGCInvokesConcurrent"]
+    log = "-Xlog:safepoint,gc,vmoperation=debug:file={run}/gc.log:timenanos,uptimenanos"
+    words = ["java", *pauses, log, "-cp", "tickscope.jar", "StampingClient.java"]
+    words += ["{server.address}", "7400", "5000", "{seconds}"]
+    more = '[[log]]\nnode = "client"\nfile = "{run}/gc.log"\nformat = "jvm"\nclock = "monotonic"\n'
+    file = run_file(tmp_path, cluster, echo, more=more)
+    client = 'files = ["%s"]\ncommand = ["./udp-echo", "client",' % echo
+    before, after = file.read_text().split(client)
+    files = json.dumps([str(TREE / "build/tickscope.jar"), str(target)])
+    text = f"{before}files = {files}\ncommand = {json.dumps(words)}\n" + after.split("]\n", 1)[1]
+    file.write_text(text.replace('branches = ["client.send > client.sent"]\n', ""))
+    table = ended(begin(tickscope, cluster, "run", file, "--json", "--out", run), 0)
+    truth = table["truth"]
+    assert truth["known"] == truth["inside"] > 0
+    (whole,) = [stage for stage in table["pauses"] if stage["stage"] == "end-to-end"]
+    (counted,) = [stage for stage in table["stages"] if stage["stage"] == "end-to-end"]
+    assert whole["undisturbed"] + whole["disturbed"] + whole["unknown"] == counted["count"]
+    named = [of["name"] for of in whole["neighbours"]]
+    assert "G1CollectFull" in named and whole["disturbed"] > 0, whole
+
+
 def test_a_login_that_ends_at_once_or_an_agent_that_is_not_there_is_an_error_that_names_the_node(
     tickscope, cluster, echo, tmp_path
 ):

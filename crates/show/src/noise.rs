@@ -132,11 +132,17 @@ fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit) -> String {
         unknown => format!("; not known of {unknown}"),
     };
     let named = neighbours.iter().take(MOST_NAMED).map(|neighbour| {
-        let Neighbour { class, name, disturbed, ticks, held_up, .. } = neighbour;
+        let Neighbour { class, name, disturbed, ticks, held_up, held_up_ticks } = neighbour;
         // Ticks are of the host's counter: those of the reference are as long, but for its rate's error.
-        let took = Unit::for_durations_up_to(analysis.frequency.hertz, *ticks);
-        let took =
-            if *ticks == 0 { format!("0 {}", unit.name()) } else { format!("{} {}", took.near(*ticks), took.name()) };
+        let told = |ticks: i64| match Unit::for_durations_up_to(analysis.frequency.hertz, ticks) {
+            _ if ticks == 0 => format!("0 {}", unit.name()),
+            unit => format!("{} {}", unit.near(ticks), unit.name()),
+        };
+        let took = match *class {
+            // Its ends are known to the width of its log.
+            "pause" => format!("{} to {}", told(*held_up_ticks), told(*ticks)),
+            _ => told(*ticks),
+        };
         let held_up = match held_up {
             // What is no task is there only where it interrupted.
             // Of a pause only that it lay there is known, not how much of it was waited for.
