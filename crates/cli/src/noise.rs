@@ -1,24 +1,45 @@
-//! `tickscope noise`: how noisy this machine is.
+//! `tickscope noise`: how noisy this machine is; profiles that were saved, and what differs between them.
+
+mod comparison;
+mod fleet;
+mod saved;
+mod study;
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickscope_counter::NodeCounter;
 use tickscope_experiment::interrupt;
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::step::CounterStep;
+use tickscope_noise::advice::settings;
 use tickscope_noise::survey::{NoisePlan, STUDY_BYTES, survey};
-use tickscope_noise::{Detector, NoiseProfile};
-use tickscope_show::noise_survey::noise_document;
+use tickscope_noise::{Detector, Machine, NoiseProfile};
 
 use crate::clock::seconds;
 use crate::failure::Failure;
-use crate::options::NoiseOptions;
-use crate::output::{note, print, print_json};
+use crate::options::{NoiseOptions, NoisePart, SurveyOptions};
+use crate::output::{expect_folder, note};
 use crate::progress::Progress;
+
+/// Measures, or does what is asked for instead.
+pub fn noise(options: &NoiseOptions) -> Result<(), Failure> {
+    match &options.part {
+        None => measure(&options.survey),
+        Some(NoisePart::Show(options)) => saved::show(options),
+        Some(NoisePart::Compare(options)) => comparison::compare(options),
+        Some(NoisePart::Fleet(options)) => fleet::fleet(options),
+        Some(NoisePart::Study(options)) => study::study(options),
+    }
+}
 
 /// Measures until the time is over or somebody interrupts; exit code 3 where the counter ran backward, or reading it
 /// takes so long that it is noise itself.
-pub fn noise(options: &NoiseOptions) -> Result<(), Failure> {
+fn measure(options: &SurveyOptions) -> Result<(), Failure> {
+    options.out.as_deref().map_or(Ok(()), |place| expect_folder(place, "--out"))?;
     let seconds = seconds(options.seconds)?;
+    let rule = options.rule.as_deref().map(|place| study::rule(&study::read_rule(place)?, place)).transpose()?;
     let cores = chosen_cores(options)?;
     let memory_bytes = match (&options.memory, options.detector) {
         (Some(_), Detector::Selfish | Detector::Ftq) => {
@@ -35,8 +56,11 @@ pub fn noise(options: &NoiseOptions) -> Result<(), Failure> {
     }
     facts.findings().iter().for_each(note);
     let (hertz, step) = (facts.frequency.hertz, CounterStep::of_counter(NodeCounter::true_counter()));
-    let plan = NoisePlan { detector: options.detector, seconds, cores, memory_bytes, hertz, step };
     interrupt::catch();
+    options.begin_at.map_or(Ok(()), wait_until)?;
+    let (detector, machine) = (options.detector, machine(&facts, &cores));
+    let plan =
+        NoisePlan { detector, seconds, cores, memory_bytes, hertz, step, machine, rule, trace: !options.no_trace };
     let mut progress = Progress::of("noise");
     let mut go_on = |at: &str| {
         progress.say(at);
@@ -45,14 +69,49 @@ pub fn noise(options: &NoiseOptions) -> Result<(), Failure> {
     let profile = survey(&plan, &mut go_on, &|_| {});
     progress.over();
     let profile = profile.map_err(Failure::work)?;
-    match options.json {
-        true => print_json(&profile)?,
-        false => print(noise_document(&profile).text().as_bytes())?,
+    if let Some(place) = &options.out {
+        saved::save(&profile, place)?;
     }
-    verdict(&profile)
+    saved::print_profile(profile, options.json)
 }
 
-fn chosen_cores(options: &NoiseOptions) -> Result<Vec<usize>, Failure> {
+/// Waits for an instant of this machine's clock.
+fn wait_until(unix_seconds: f64) -> Result<(), Failure> {
+    const MOST: Duration = Duration::from_secs(24 * 3600);
+    const LOOK_EVERY: Duration = Duration::from_millis(20);
+    let left = || {
+        let due = Duration::try_from_secs_f64(unix_seconds).ok().and_then(|due| UNIX_EPOCH.checked_add(due));
+        due.and_then(|due| due.duration_since(SystemTime::now()).ok())
+    };
+    if left().is_none_or(|left| left > MOST) {
+        return Err(Failure::input(format!(
+            "--begin-at: expected seconds since 1970 within the next day, found {unix_seconds}. In ten seconds: \
+             $(($(date +%s) + 10))"
+        )));
+    }
+    while let Some(left) = left().filter(|_| !interrupt::ended()) {
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+    Ok(())
+}
+
+fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel fills the struct that it is given, and keeps no pointer to it.
+    let known = unsafe { libc::sched_getparam(0, &raw mut parameters) } == 0;
+    Machine {
+        boot: facts.boot.map(|boot| boot.to_string()),
+        kernel: facts.kernel_release.clone(),
+        processor: facts.cpu_model.clone(),
+        hypervisor: facts.hypervisor.clone(),
+        began_unix_ms: now.as_millis() as u64,
+        real_time_priority: if known { parameters.sched_priority } else { 0 },
+        settings: settings(Path::new("/"), cores),
+    }
+}
+
+fn chosen_cores(options: &SurveyOptions) -> Result<Vec<usize>, Failure> {
     let allowed = affinity::allowed_cpus().map_err(Failure::work)?;
     let Some(chosen) = &options.cores else { return Ok(allowed) };
     if let Some(barred) = chosen.0.iter().find(|core| !allowed.contains(core)) {

@@ -22,7 +22,9 @@ use crate::failure::Failure;
 
 mod noise;
 
-pub use noise::NoiseOptions;
+pub use noise::{
+    FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
+};
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
@@ -76,7 +78,7 @@ pub enum Command {
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
     Clock(Box<ClockOptions>),
     /// Measure how noisy this machine is: what takes its cores from a program, for how long and how often
-    Noise(NoiseOptions),
+    Noise(Box<NoiseOptions>),
     /// Turn the stamps that lie in a stamp directory into a run's files
     Collect(CollectOptions),
     /// Print completions for a shell

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tickscope_host::kernel_trace::{Class, Departure, Lasted, UNTOLD_SWITCH};
 
 use crate::detour::{Detour, DetourLimit};
@@ -34,7 +34,7 @@ const OTHERS: &str = "others";
 const NOBODY: &str = "nobody: the core was idle";
 
 /// Classes of causes, in the order in which they are tried.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseClass {
     /// The kernel lost events there.
@@ -55,8 +55,24 @@ pub enum CauseClass {
     HypervisorOrHardware,
 }
 
+impl CauseClass {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::RealTimeLimit => "real-time-limit",
+            Self::Migration => "migration",
+            Self::Switch => "switch",
+            Self::Fault => "fault",
+            Self::Softirq => "softirq",
+            Self::Interrupt => "interrupt",
+            Self::HypervisorOrHardware => "hypervisor-or-hardware",
+        }
+    }
+}
+
 /// The cause of a detour.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct DetourCause {
     /// Its class.
     pub class: CauseClass,
@@ -67,7 +83,7 @@ pub struct DetourCause {
 }
 
 /// Detours of one cause.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CauseSum {
     /// The cause.
     #[serde(flatten)]

@@ -6,7 +6,7 @@
 //! than `d + w` apart; the pass itself took no more than the threshold, by which it is no detour, and no less than
 //! nothing; so what was lost is bounded on both sides.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Passes that a detour outlasts.
 const PASSES: i64 = 9;
@@ -14,7 +14,7 @@ const PASSES: i64 = 9;
 const STRETCH: usize = 64;
 
 /// Two neighbouring readings of one core, ticks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Detour {
     /// The last reading before it.
     pub before: i64,
@@ -30,7 +30,7 @@ impl Detour {
 }
 
 /// What tells a detour from a pass of the loop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DetourLimit {
     /// Cost of a pass in the quickest stretch, rounded up.
     pub pass_ticks: i64,

@@ -20,8 +20,11 @@ pub(crate) struct KernelRecord {
 }
 
 impl KernelRecord {
-    /// Begins; in words why not.
-    pub(crate) fn begin() -> Result<Self, String> {
+    /// Begins, unless it is left out; in words why not.
+    pub(crate) fn begin(is_left_out: bool) -> Result<Self, String> {
+        if is_left_out {
+            return Err("the kernel's trace was left out, as --no-trace says".into());
+        }
         sweep();
         let instance = TraceInstance::begin(TraceEvents::All)?;
         let cores = instance.cores().map(|core| (core as usize, Core::default())).collect();

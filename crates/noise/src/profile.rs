@@ -2,17 +2,19 @@
 //!
 //! Guarantees: durations are whole ticks of the counter, `hertz` of them a second; shares are rounded outward.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tickscope_tick::{fraction_down, fraction_up};
 
+use crate::advice::MachineSetting;
 use crate::cause::CauseSum;
 use crate::detector::Detector;
 use crate::detour::DetourLimit;
 use crate::shape::Shape;
 use crate::tally::DetourTally;
+use crate::window::WindowSum;
 
 /// Noise of a host.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NoiseProfile {
     /// Version of the keys and of what they mean; within one keys are only added.
     pub version: u32,
@@ -28,10 +30,33 @@ pub struct NoiseProfile {
     pub cores: Vec<CoreProfile>,
     /// What could not be measured, and why.
     pub missing: Vec<String>,
+    /// The machine; of a profile that an earlier version wrote nothing is known of it.
+    #[serde(default)]
+    pub machine: Machine,
+}
+
+/// What a profile is of.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Its boot.
+    pub boot: Option<String>,
+    /// Release of its kernel.
+    pub kernel: Option<String>,
+    /// Its processor's name.
+    pub processor: Option<String>,
+    /// Its hypervisor's name; empty: none.
+    pub hypervisor: Option<String>,
+    /// When it was begun, milliseconds since 1970 by the machine's clock.
+    pub began_unix_ms: u64,
+    /// Real-time priority of the detectors; 0: none.
+    pub real_time_priority: i32,
+    /// Settings that make noise, as they were.
+    #[serde(default)]
+    pub settings: Vec<MachineSetting>,
 }
 
 /// Noise of one core.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CoreProfile {
     /// The core.
     pub core: usize,
@@ -61,15 +86,78 @@ pub struct CoreProfile {
     /// `None`: it does not say. It does not count exits.
     pub stolen_ns: Option<[i64; 2]>,
     /// What the shapes are of.
-    pub shapes_of: &'static str,
+    pub shapes_of: String,
     /// Skewness, kurtosis and medcouple, raw and after each rule.
     pub shapes: Vec<Shape>,
     /// Work in quanta of time.
     pub work: Option<Work>,
+    /// Sums of windows in their order, for comparisons; some windows long each, where there were many.
+    #[serde(default)]
+    pub sums: Vec<WindowSum>,
+    /// Fixed work: traces, every difference in its order, each trace with the same chance; in saved profiles alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<Vec<i64>>,
+}
+
+/// Version of profiles.
+pub const VERSION: u32 = 1;
+/// Longest time in ticks, and most of anything, in a profile that is read.
+const MOST: i64 = 1 << 56;
+
+impl NoiseProfile {
+    /// Refuses a profile from a file that no survey wrote, so that figures of it can be computed.
+    pub fn check(&self) -> Result<(), String> {
+        if self.version != VERSION {
+            return Err(format!("version {}, and this tickscope reads {VERSION}", self.version));
+        }
+        let is_rate = (1..=1_000_000_000_000).contains(&self.hertz);
+        is_rate.then_some(()).ok_or_else(|| format!("a counter of {} Hz", self.hertz))?;
+        self.cores.iter().try_for_each(|of| of.check().map_err(|why| format!("{why} of {}", of.name())))
+    }
+}
+
+impl CoreProfile {
+    fn check(&self) -> Result<(), &'static str> {
+        let fits = |ticks: i64| (0..=MOST).contains(&ticks);
+        let is_interval = |[lo, hi]: [i64; 2]| fits(lo) && fits(hi) && lo <= hi;
+        let DetourLimit { pass_ticks, width_ticks, threshold_ticks } = self.limit;
+        let is_limit = fits(pass_ticks) && fits(threshold_ticks) && fits(width_ticks) && width_ticks > 0;
+        let DetourTally { bands, backward, backward_count, .. } = &self.detours;
+        let is_sum = |sum: &WindowSum| {
+            let is_within = fits(sum.measured_ticks) && is_interval(sum.lost_ticks);
+            let counts = sum.bands.len() == bands.len() && sum.bands.iter().all(|&count| count <= MOST as u64);
+            is_within && counts && sum.lengths_ticks.iter().all(|&ticks| fits(ticks))
+        };
+        let whole = |of: fn(&WindowSum) -> i128| self.sums.iter().map(of).sum::<i128>();
+        let ticks = whole(|sum| sum.measured_ticks.into());
+        let count = whole(|sum| sum.bands.iter().map(|&count| i128::from(count)).sum());
+        let tests = [
+            (is_limit, "no such limit"),
+            (fits(self.measured_ticks) && is_interval(self.lost_ticks), "no such times"),
+            (bands.is_sorted_by_key(|band| band.from_ns), "bands out of order"),
+            (bands.iter().all(|band| band.count <= MOST as u64 && is_interval(band.lost_ticks)), "no such bands"),
+            ((*backward_count == 0) == backward.is_empty(), "readings backward that are not counted"),
+            (self.sums.iter().all(is_sum), "no such windows"),
+            (
+                self.sums.is_empty() || [ticks, count] == [self.measured_ticks.into(), self.count.into()],
+                "windows that do not add up",
+            ),
+            (self.traces.iter().flatten().all(|ticks| ticks.abs() <= MOST), "no such traces"),
+        ];
+        tests.into_iter().find(|(is_good, _)| !is_good).map_or(Ok(()), |(_, why)| Err(why))
+    }
+
+    /// The core, and how memory was used there.
+    pub fn name(&self) -> String {
+        match self.memory_bytes {
+            None => format!("core {}", self.core),
+            Some(bytes) => format!("core {}, blocks of {bytes} bytes", self.core),
+        }
+    }
 }
 
 /// What the kernel counted of the threads that detected, in their windows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ThreadCounts {
     /// Times that another task was given the core.
     pub preempted: i64,
@@ -80,7 +168,7 @@ pub struct ThreadCounts {
 }
 
 /// Work done in quanta of time.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Work {
     /// Whole quanta.
     pub quanta: u64,

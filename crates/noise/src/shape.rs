@@ -6,14 +6,14 @@
 
 use std::num::NonZeroU64;
 
-use serde::Serialize;
-use tickscope_stats::{Medcouple, Quantile, Rule, Sample};
+use serde::{Deserialize, Serialize};
+use tickscope_stats::{Abstention, Medcouple, Quantile, Rule, Sample};
 
 /// What the study published of 20 tablets: mean skewness and kurtosis, raw and with outliers removed by its rule.
 pub const PUBLISHED: [[f64; 2]; 2] = [[25.35, 989.32], [0.34, 6.05]];
 
 /// Shape of traces under one rule.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Shape {
     /// `raw`, or the name of a rule.
     pub rule: String,
@@ -46,25 +46,53 @@ pub struct Shapes {
 #[derive(Clone, Debug)]
 struct UnderRule {
     rule: Option<Rule>,
+    /// Where the rule abstains, what its abstention advises stands.
+    advised: bool,
     shape: Shape,
     moments: Vec<[f64; 2]>,
     medcouples: Vec<Medcouple>,
 }
 
-impl Default for Shapes {
-    fn default() -> Self {
-        let raw = [("raw", None)].into_iter();
-        let rules = raw.chain(Rule::NAMED.into_iter().map(|(name, rule)| (name, Some(rule))));
-        Self { rules: rules.map(|(name, rule)| UnderRule::new(name, rule)).collect() }
-    }
-}
+/// The default rule, with what its abstentions advise.
+pub const ADVISED: &str = "as advised";
+/// A rule that was tuned on traces.
+pub const TUNED: &str = "tuned";
 
 impl Shapes {
+    /// Of no trace yet: raw, by every rule that has a name, and by one that was tuned.
+    pub fn new(tuned: Option<Rule>) -> Self {
+        let raw = [("raw", None)].into_iter();
+        let tuned = tuned.map(|rule| (TUNED, Some(rule)));
+        let rules = raw.chain(Rule::NAMED.map(|(name, rule)| (name, Some(rule)))).chain(tuned);
+        let mut rules: Vec<UnderRule> = rules.map(|(name, rule)| UnderRule::new(name, rule)).collect();
+        rules.insert(2, UnderRule { advised: true, ..UnderRule::new(ADVISED, Some(Rule::GapOrTail)) });
+        Self { rules }
+    }
+
     /// Adds a trace of a counter with readings of that width. A trace without values adds nothing.
     pub fn add(&mut self, values: &[i64], width_ticks: i64) {
         let Ok(sample) = Sample::new(values) else { return };
         let step = NonZeroU64::new(width_ticks.unsigned_abs());
         self.rules.iter_mut().for_each(|under| under.add(&sample, step));
+    }
+
+    /// Adds all traces of others by the same rules.
+    pub fn join(&mut self, others: &Self) {
+        for (own, other) in self.rules.iter_mut().zip(&others.rules) {
+            let (of, more) = (&mut own.shape, &other.shape);
+            of.traces += more.traces;
+            of.abstained += more.abstained;
+            of.removed += more.removed;
+            of.of += more.of;
+            of.why = of.why.take().or_else(|| more.why.clone());
+            let both = |[a, b]: [i64; 2], [c, d]: [i64; 2]| [a.min(c), b.max(d)];
+            of.threshold_ticks = match (of.threshold_ticks, more.threshold_ticks) {
+                (Some(one), Some(other)) => Some(both(one, other)),
+                (one, other) => one.or(other),
+            };
+            own.moments.extend(&other.moments);
+            own.medcouples.extend(other.medcouples.iter().cloned());
+        }
     }
 
     /// What they say together.
@@ -87,12 +115,14 @@ impl UnderRule {
             kurtosis: None,
             medcouple: None,
         };
-        Self { rule, shape, moments: Vec::new(), medcouples: Vec::new() }
+        Self { rule, advised: false, shape, moments: Vec::new(), medcouples: Vec::new() }
     }
 
     fn add(&mut self, sample: &Sample, step: Option<NonZeroU64>) {
         let Some(rule) = self.rule else { return self.describe(sample, sample.count()) };
-        match rule.threshold(sample, step) {
+        let threshold = rule.threshold(sample, step);
+        let advised = |why: Abstention| why.advised(sample, step).filter(|_| self.advised).ok_or(why);
+        match threshold.or_else(advised) {
             Err(abstention) => {
                 self.shape.abstained += 1;
                 self.shape.why.get_or_insert_with(|| abstention.to_string());
@@ -139,14 +169,14 @@ mod tests {
 
     #[test]
     fn each_rule_stands_with_what_it_removed_and_the_raw_figures_beside_it() {
-        let mut shapes = Shapes::default();
+        let mut shapes = Shapes::new(None);
         for trace in 0..3_i64 {
             let value = |at: i64| if at % 500 == 7 { 90_000 + at } else { 18 + 2 * ((at * 7 + trace) % 11) };
             shapes.add(&(0..10_000).map(value).collect::<Vec<_>>(), 4);
         }
         let shapes = shapes.summary();
         let names: Vec<_> = shapes.iter().map(|shape| shape.rule.as_str()).collect();
-        assert_eq!(names, ["raw", "gap-or-tail", "ipad", "tukey", "one-sided", "adjusted"]);
+        assert_eq!(names, ["raw", "gap-or-tail", "as advised", "ipad", "tukey", "one-sided", "adjusted"]);
         let (raw, ipad) = (named(&shapes, "raw"), named(&shapes, "ipad"));
         assert_eq!((raw.traces, raw.removed, raw.of, raw.threshold_ticks), (3, 0, 30_000, None));
         assert_eq!((ipad.traces, ipad.removed, ipad.threshold_ticks), (3, 60, Some([98, 98])));
@@ -155,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_abstains_says_why_and_is_in_no_mean() {
-        let mut shapes = Shapes::default();
+        let mut shapes = Shapes::new(None);
         shapes.add(&[20, 22, 20, 9_000], 4);
         shapes.add(&[], 4);
         let shapes = shapes.summary();
@@ -163,5 +193,7 @@ mod tests {
         assert_eq!((gap.traces, gap.abstained, gap.of, gap.skewness), (0, 1, 0, None));
         assert!(gap.why.as_ref().unwrap().contains("at least 400 values"), "{gap:?}");
         assert_eq!(named(&shapes, "raw").traces, 1);
+        let advised = named(&shapes, "as advised");
+        assert_eq!((advised.traces, advised.abstained, advised.removed), (1, 0, 1), "by the one-sided rule");
     }
 }

@@ -14,15 +14,17 @@ use std::time::{Duration, Instant};
 use tickscope_counter::{UNROLLED, plain, unrolled, unrolled_writing};
 use tickscope_host::affinity;
 use tickscope_host::step::{CounterStep, Evidence};
+use tickscope_stats::Rule;
 
 use crate::cause::{DetourCause, KernelWindow};
 use crate::detector::{Detector, fixed_time, fixed_work, selfish};
 use crate::detour::{Detour, DetourLimit};
 use crate::fresh_memory::FreshMemory;
 use crate::kernel_record::{KernelRecord, clock_ticks, own_counts, stolen};
-use crate::profile::{CoreProfile, NoiseProfile, ThreadCounts, Work, share};
+use crate::profile::{CoreProfile, Machine, NoiseProfile, ThreadCounts, VERSION, Work, share};
 use crate::shape::Shapes;
-use crate::tally::{DetourTally, take_fairly};
+use crate::tally::{DetourTally, SAMPLE, take_fairly};
+use crate::window::{WindowSum, Windows};
 
 /// Blocks of memory that fixed work is tried with: multiples of 16 and of 4096 bytes, and primes next to them.
 pub const STUDY_BYTES: [u32; 6] = [16, 64, 4096, 17, 67, 4099];
@@ -34,6 +36,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Detours that a window has room for; one that is full ends its window.
 const MOST_DETOURS: usize = 1 << 17;
+/// Traces of fixed work that are kept whole for each use of memory: the study had as many tablets.
+const MOST_TRACES: usize = 20;
 /// Bytes that the last store of a trace takes beyond its block.
 const STORED_BYTES: usize = 8;
 
@@ -52,6 +56,12 @@ pub struct NoisePlan {
     pub hertz: u64,
     /// How the counter moves.
     pub step: CounterStep,
+    /// The machine.
+    pub machine: Machine,
+    /// Whether the kernel's trace runs beside, which names causes and costs time of its own.
+    pub trace: bool,
+    /// A rule for outliers that was tuned, next to those that have names.
+    pub rule: Option<Rule>,
 }
 
 /// Window of a core, as [`survey`] saw it.
@@ -80,7 +90,7 @@ pub fn survey(
 ) -> Result<NoiseProfile, String> {
     plan.check()?;
     let mut cores: Vec<OnCore> = plan.cores.iter().map(|&core| OnCore::new(core, plan)).collect();
-    let mut kernel = KernelRecord::begin();
+    let mut kernel = KernelRecord::begin(!plan.trace);
     let begun = Instant::now();
     let left = || plan.seconds - begun.elapsed().as_secs_f64();
     loop {
@@ -157,6 +167,8 @@ struct Variation {
     limit: Option<DetourLimit>,
     windows: u64,
     measured_ticks: i64,
+    sums: Windows,
+    traces: Vec<Vec<i64>>,
     detours: DetourTally,
     counts: ThreadCounts,
     has_causes: bool,
@@ -226,10 +238,12 @@ impl OnCore {
             limit: None,
             windows: 0,
             measured_ticks: 0,
+            sums: Windows::default(),
+            traces: Vec::new(),
             detours: DetourTally::new(plan.hertz),
             counts: ThreadCounts::default(),
             has_causes: false,
-            shapes: Shapes::default(),
+            shapes: Shapes::new(plan.rule),
             quanta: Quanta::default(),
         };
         let variations = plan.variations().map(variation).collect();
@@ -288,8 +302,10 @@ impl OnCore {
         let (found, passes) = (std::mem::take(&mut self.found), &mut self.passes);
         match (ends, of.limit) {
             (Ok(ends @ [first, last]), Some(limit)) => {
+                let number = of.windows;
                 of.windows += 1;
                 of.measured_ticks += last - first;
+                let mut sum = WindowSum::of(last - first, &of.detours);
                 // Where the recorder failed, a window without events says that nothing is known.
                 let nothing = KernelWindow::default();
                 let events = events.or_else(|| of.has_causes.then_some(&nothing));
@@ -297,13 +313,16 @@ impl OnCore {
                 for &detour in &found {
                     let cause = events.map(|events| events.cause(detour, core, thread));
                     detours.push((detour, cause.as_ref().map(|(cause, _)| cause.clone())));
-                    of.detours.add(detour, limit, cause);
+                    sum.add(detour, limit, cause.as_ref().map(|(cause, _)| cause), &of.detours);
+                    of.detours.add(detour, limit, number, cause);
                 }
+                of.sums.push(sum);
                 (seeing.each)(SeenWindow { core, thread, ends, limit, detours: &detours, events });
                 of.quanta.take(passes);
                 if seeing.plan.detector == Detector::Fwq {
                     let differences: Vec<i64> = self.readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
                     of.shapes.add(&differences, limit.width_ticks);
+                    take_fairly(&mut of.traces, MOST_TRACES, of.windows, differences);
                 }
             }
             (ends, _) => self.gone = ends.err(),
@@ -338,7 +357,7 @@ impl Quanta {
             self.idle += u64::from(passes == 0);
             self.most = self.most.max(passes);
             self.passes += passes;
-            take_fairly(&mut self.sample, self.count, passes);
+            take_fairly(&mut self.sample, SAMPLE, self.count, passes);
         }
     }
 }
@@ -349,7 +368,8 @@ impl Variation {
         let quanta = &self.quanta;
         let (shapes_of, sample) = match detector {
             Detector::Selfish => {
-                ("how far the two readings of a detour are apart, ticks", self.detours.sample().into())
+                let ticks = self.detours.sample().iter().map(|(_, ticks)| *ticks);
+                ("how far the two readings of a detour are apart, ticks", ticks.collect())
             }
             Detector::Ftq => {
                 let lost = quanta.sample.iter().map(|passes| quanta.most - passes);
@@ -372,9 +392,11 @@ impl Variation {
             causes: self.has_causes.then(|| self.detours.causes().sums()),
             counts: self.counts,
             stolen_ns,
-            shapes_of,
+            shapes_of: shapes_of.into(),
             shapes: self.shapes.summary(),
             work: Work::of(quanta.count, quanta.idle, quanta.most, quanta.passes),
+            sums: self.sums.with_lengths(self.detours.sample()),
+            traces: self.traces,
             detours: self.detours,
         })
     }
@@ -392,12 +414,13 @@ fn profile(plan: &NoisePlan, cores: Vec<OnCore>, kernel: &Result<KernelRecord, S
         of.variations.into_iter().filter_map(move |variation| variation.profile(core, stolen_ns, plan.detector))
     };
     NoiseProfile {
-        version: 1,
+        version: VERSION,
         detector: plan.detector,
         hertz: plan.hertz,
         step: plan.step.to_string(),
         quantum_ticks: (plan.detector == Detector::Ftq).then(|| plan.quantum_ticks()),
         cores: cores.into_iter().flat_map(of_core).collect(),
         missing,
+        machine: plan.machine.clone(),
     }
 }

@@ -1,6 +1,6 @@
 //! Detours by length, in memory that does not grow: bands, the longest with their ticks, and a fair sample.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cause::{Causes, DetourCause};
 use crate::detour::{Detour, DetourLimit};
@@ -38,7 +38,7 @@ const MOST_LONGEST: usize = 20;
 pub const SAMPLE: usize = 1 << 15;
 
 /// Detours of one core.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DetourTally {
     /// By how far their readings are apart, from short to long.
     pub bands: Vec<Band>,
@@ -49,13 +49,13 @@ pub struct DetourTally {
     /// How many there are of these.
     pub backward_count: u64,
     #[serde(skip)]
-    sample: Vec<i64>,
+    sample: Vec<(u64, i64)>,
     #[serde(skip)]
     causes: Causes,
 }
 
 /// A detour that is told by itself.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LongDetour {
     /// Its readings.
     #[serde(flatten)]
@@ -65,7 +65,7 @@ pub struct LongDetour {
 }
 
 /// Detours of some length.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Band {
     /// Their readings are at least so far apart, nanoseconds.
     pub from_ns: u64,
@@ -91,8 +91,9 @@ impl DetourTally {
         Self { bands, longest, backward, backward_count: 0, sample, causes: Causes::default() }
     }
 
-    /// Adds a detour, with its cause and how many of its ticks that explains, where causes are recorded.
-    pub fn add(&mut self, detour: Detour, limit: DetourLimit, cause: Option<(DetourCause, i64)>) {
+    /// Adds a detour of the window of that number, with its cause and how many of its ticks that explains, where causes
+    /// are recorded.
+    pub fn add(&mut self, detour: Detour, limit: DetourLimit, window: u64, cause: Option<(DetourCause, i64)>) {
         let difference = detour.difference();
         if difference < 0 {
             self.backward_count += 1;
@@ -101,9 +102,8 @@ impl DetourTally {
             }
             return;
         }
-        let of = |ticks: i64| self.bands.partition_point(|band| band.from_ticks <= ticks).saturating_sub(1);
-        let (at, width) = (of(difference), limit.width_ticks - 1);
-        let is_certain = of(difference - width) == at && of(difference + width) == at;
+        let (at, width) = (self.band(difference), limit.width_ticks - 1);
+        let is_certain = self.band(difference - width) == at && self.band(difference + width) == at;
         let (band, lost) = (&mut self.bands[at], limit.lost_ticks(difference));
         band.count += 1;
         band.certain += u64::from(is_certain);
@@ -113,7 +113,12 @@ impl DetourTally {
         }
         self.keep_longest(LongDetour { detour, cause: cause.map(|(cause, _)| cause) });
         let count = self.count();
-        take_fairly(&mut self.sample, count, difference);
+        take_fairly(&mut self.sample, SAMPLE, count, (window, difference));
+    }
+
+    /// The band of such a difference.
+    pub(crate) fn band(&self, ticks: i64) -> usize {
+        self.bands.partition_point(|band| band.from_ticks <= ticks).saturating_sub(1)
     }
 
     fn keep_longest(&mut self, long: LongDetour) {
@@ -145,16 +150,17 @@ impl DetourTally {
         self.causes.clone()
     }
 
-    /// How far the readings of detours are apart: of all, or of as many as are kept, each with the same chance.
-    pub fn sample(&self) -> &[i64] {
+    /// How far the readings of detours are apart, with the numbers of their windows: of all, or of as many as are
+    /// kept, each with the same chance.
+    pub fn sample(&self) -> &[(u64, i64)] {
         &self.sample
     }
 }
 
-/// Keeps each of `count` values, of which this is the last, with the same chance (Vitter's algorithm R). The chances
-/// follow from the count alone: the same series leaves the same sample.
-pub fn take_fairly(sample: &mut Vec<i64>, count: u64, value: i64) {
-    if sample.len() < SAMPLE {
+/// Keeps each of `count` values, of which this is the last, with the same chance, at most so many (Vitter's algorithm
+/// R). The chances follow from the count alone: the same series leaves the same sample.
+pub fn take_fairly<T>(sample: &mut Vec<T>, most: usize, count: u64, value: T) {
+    if sample.len() < most {
         sample.push(value);
         return;
     }
@@ -179,7 +185,7 @@ mod tests {
         let mut tally = DetourTally::new(2_000_000_000);
         let lengths = [184, 199, 200, 2_000, 2_003, 3_000, 90_000_000_000];
         for (at, ticks) in lengths.into_iter().enumerate() {
-            tally.add(Detour { before: at as i64, after: at as i64 + ticks }, LIMIT, None);
+            tally.add(Detour { before: at as i64, after: at as i64 + ticks }, LIMIT, 0, None);
         }
         let counts: Vec<_> = tally.bands.iter().filter(|band| band.count > 0).collect();
         let found: Vec<_> = counts.iter().map(|band| (band.from_ns, band.count, band.certain)).collect();
@@ -195,16 +201,16 @@ mod tests {
     fn memory_is_bounded_and_what_is_kept_is_spread_over_all_there_was() {
         let mut tally = DetourTally::new(1_000_000_000);
         let many = 8 * SAMPLE as i64;
-        (0..many).for_each(|at| tally.add(Detour { before: 0, after: 200 + at }, LIMIT, None));
+        (0..many).for_each(|at| tally.add(Detour { before: 0, after: 200 + at }, LIMIT, 0, None));
         assert_eq!((tally.sample().len(), tally.longest.len(), tally.count()), (SAMPLE, MOST_LONGEST, many as u64));
-        let early = tally.sample().iter().filter(|&&difference| difference < 200 + many / 2).count();
+        let early = tally.sample().iter().filter(|(_, difference)| *difference < 200 + many / 2).count();
         assert!((SAMPLE * 9 / 20..SAMPLE * 11 / 20).contains(&early), "{early} of the first half");
     }
 
     #[test]
     fn readings_that_run_backward_are_kept_with_both_stamps_and_are_no_detours() {
         let mut tally = DetourTally::new(1_000_000_000);
-        tally.add(Detour { before: 9, after: 4 }, LIMIT, None);
+        tally.add(Detour { before: 9, after: 4 }, LIMIT, 0, None);
         assert_eq!((tally.count(), tally.backward_count), (0, 1));
         assert_eq!(tally.backward, [Detour { before: 9, after: 4 }]);
     }

@@ -12,7 +12,7 @@ use tickscope_host::facts::CounterFacts;
 use tickscope_host::kernel_trace::{Class, Lasted};
 use tickscope_host::step::CounterStep;
 use tickscope_noise::survey::{NoisePlan, SeenWindow, survey};
-use tickscope_noise::{CauseClass, Detector, Detour, DetourCause, DetourLimit, NoiseProfile};
+use tickscope_noise::{CauseClass, Detector, Detour, DetourCause, DetourLimit, Machine, NoiseProfile};
 
 /// Two readings so close together that no task can have had the core in between: it takes two switches.
 const GOES_ON_TICKS: i64 = 500;
@@ -53,7 +53,17 @@ impl Kept {
 fn plan(detector: Detector, core: usize, memory_bytes: Vec<u32>) -> NoisePlan {
     let hertz = CounterFacts::of_this_host().unwrap().frequency.hertz;
     let step = CounterStep::of_counter(NodeCounter::true_counter());
-    NoisePlan { detector, seconds: 1000.0, cores: vec![core], memory_bytes, hertz, step }
+    NoisePlan {
+        detector,
+        seconds: 1000.0,
+        cores: vec![core],
+        memory_bytes,
+        hertz,
+        step,
+        machine: Machine::default(),
+        rule: None,
+        trace: true,
+    }
 }
 
 /// Surveys until there is enough.

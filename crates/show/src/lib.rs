@@ -27,6 +27,8 @@ mod few_traces;
 mod headline;
 mod limits;
 mod noise;
+pub mod noise_comparison;
+pub mod noise_study;
 pub mod noise_survey;
 mod page;
 mod path_bar;

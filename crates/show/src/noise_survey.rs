@@ -3,6 +3,7 @@
 //! Guarantees: lengths and shares are intervals, rounded outward; what a rule removed, or why it abstained, stands
 //! beside its figures, and the raw figures first. Deliberately absent: computing.
 
+use tickscope_noise::advice::{Advice, Lever, advice};
 use tickscope_noise::detector::Detector;
 use tickscope_noise::detour::Detour;
 use tickscope_noise::shape::{PUBLISHED, Shape};
@@ -18,11 +19,16 @@ const MOST_LISTED: usize = 5;
 /// Causes of a core that are listed; the JSON has all.
 const MOST_CAUSES: usize = 12;
 
-const TERMS: [(&str, &str); 6] = [
+const TERMS: [(&str, &str); 7] = [
     (
         "cause",
         "each detour has one; explained is how much of all of them lies within what the kernel told. docs/noise.md \
                has the order in which they are tried",
+    ),
+    (
+        "worth",
+        "what the detours lost that a setting moves: the most that a change can win. not told: the kernel's causes do \
+               not have it, or were not recorded",
     ),
     ("detour", "two neighbouring readings further apart than the threshold: something else had the core"),
     ("length", "how far these readings are apart: more by a reading's width or less, and a pass of the loop is in it"),
@@ -47,6 +53,7 @@ pub fn noise_document(profile: &NoiseProfile) -> Document {
         part("Detours by length", vec![by_length(profile)]),
         part("Causes", causes(profile)),
         part("The longest", vec![longest(profile)]),
+        part("Advice", vec![advised(profile)]),
         part("Rules for outliers", rules(profile)),
         part("Words", vec![Block::terms(&TERMS)]),
     ];
@@ -59,14 +66,6 @@ pub fn noise_document(profile: &NoiseProfile) -> Document {
         lead: cores.map(|of| Block::paragraph(sentence(of, profile.hertz))).chain(missing).collect(),
         first: Vec::new(),
         parts,
-    }
-}
-
-/// A core's name, and how memory was used there.
-fn name(of: &CoreProfile) -> String {
-    match of.memory_bytes {
-        None => format!("core {}", of.core),
-        Some(bytes) => format!("core {}, blocks of {bytes} bytes", of.core),
     }
 }
 
@@ -111,7 +110,7 @@ fn sentence(of: &CoreProfile, hertz: u64) -> String {
     format!(
         "{}: {} of {} lost in {}; a second {}, {}. Threshold {} ns: nine passes of {} ns, and a reading's width of {} \
          ns; whatever lasts longer than {} ns was found{backward}",
-        name(of),
+        of.name(),
         percent(of.lost_share),
         near(of.measured_ticks, hertz),
         counted(of.count, "detour"),
@@ -130,7 +129,7 @@ fn by_length(profile: &NoiseProfile) -> Block {
         let from = band.from_ticks.max(of.limit.threshold_ticks + 1);
         let share = tickscope_noise::profile::share(band.lost_ticks, of.measured_ticks, of.limit.width_ticks);
         let rate = rate(a_second(band.count, of, hertz));
-        [name(of), near(from, hertz), band.count.to_string(), rate, percent(share)].map(Words::from).into()
+        [of.name(), near(from, hertz), band.count.to_string(), rate, percent(share)].map(Words::from).into()
     };
     let rows = profile.cores.iter().flat_map(|of| {
         let bands = of.detours.bands.iter().filter(|band| band.count > 0);
@@ -145,7 +144,7 @@ fn longest(profile: &NoiseProfile) -> Block {
             let Detour { before, after } = detour;
             let lost = between(of.limit.lost_ticks(detour.difference()), profile.hertz);
             let cause = cause.as_ref().map_or_else(|| "not recorded".into(), cause_words);
-            [name(of), lost, before.to_string(), after.to_string(), cause].map(Words::from).into()
+            [of.name(), lost, before.to_string(), after.to_string(), cause].map(Words::from).into()
         })
     });
     let heads = ["", "lost", "from tick", "to tick", "cause"];
@@ -163,7 +162,7 @@ fn causes(profile: &NoiseProfile) -> Vec<Block> {
             most => format!("{:.0} %", 100.0 * sum.explained_ticks as f64 / most as f64),
         };
         let cause = cause_words(&sum.cause);
-        [name(of), sum.count.to_string(), rate, longest, percent(share), explained, cause].map(Words::from).into()
+        [of.name(), sum.count.to_string(), rate, longest, percent(share), explained, cause].map(Words::from).into()
     };
     let rows = profile.cores.iter().flat_map(|of| {
         let sums = of.causes.iter().flatten().take(MOST_CAUSES);
@@ -187,7 +186,7 @@ fn counts(of: &CoreProfile) -> String {
     format!(
         "{}: the kernel counted that the detector was preempted {preempted} times, waited {waited} times and faulted \
          in {faults} pages; of stolen time it says {stolen}",
-        name(of)
+        of.name()
     )
 }
 
@@ -214,20 +213,19 @@ fn cause_words(cause: &DetourCause) -> String {
 fn work(profile: &NoiseProfile) -> Block {
     let rows = profile.cores.iter().filter_map(|of| {
         let work = of.work?;
-        let cells = [name(of), work.quanta.to_string(), work.idle.to_string(), work.most.to_string()];
+        let cells = [of.name(), work.quanta.to_string(), work.idle.to_string(), work.most.to_string()];
         Some(cells.into_iter().chain([percent(work.lost_share)]).map(Words::from).collect())
     });
     Block::table("Work in quanta", &["", "quanta", "without work", "passes of the best", "lost against it"], rows)
 }
 
 fn rules(profile: &NoiseProfile) -> Vec<Block> {
-    let rows = profile.cores.iter().flat_map(|of| of.shapes.iter().map(move |shape| rule(of, shape)));
-    let heads = ["", "rule", "traces", "abstained", "removed %", "skewness", "kurtosis", "medcouple"];
+    let rows = profile.cores.iter().flat_map(|of| of.shapes.iter().map(move |shape| rule_cells(of.name(), shape)));
     let why = profile.cores.iter().flat_map(|of| {
         let why = of.shapes.iter().filter_map(move |shape| Some((of, &shape.rule, shape.why.as_ref()?)));
-        why.map(|(of, rule, why)| Words::from(format!("{}: {rule} abstained: {why}", name(of))))
+        why.map(|(of, rule, why)| Words::from(format!("{}: {rule} abstained: {why}", of.name())))
     });
-    let mut blocks = vec![Block::table("Rules for outliers", &heads, rows)];
+    let mut blocks = vec![Block::table("Rules for outliers", &RULE_HEADS, rows)];
     let of = profile.cores.first().map(|of| Block::paragraph(format!("Of: {}.", of.shapes_of)));
     blocks.extend(of);
     let why: Vec<Words> = why.collect();
@@ -244,7 +242,40 @@ fn rules(profile: &NoiseProfile) -> Vec<Block> {
     blocks
 }
 
-fn rule(of: &CoreProfile, shape: &Shape) -> Vec<Words> {
+/// Settings of the machine, with what each is worth.
+fn advised(profile: &NoiseProfile) -> Block {
+    let row = |Advice { setting, change, worth }: Advice| {
+        let name = match setting.lever {
+            Lever::IsolatedCores => "isolated cores",
+            Lever::TicklessCores => "tickless cores",
+            Lever::InterruptAffinity => "interrupts here",
+            Lever::Governor => "governor",
+            Lever::HugePages => "huge pages",
+            Lever::RealTimeLimit => "real-time limit",
+            Lever::Steal => "steal time",
+        };
+        let found = match (setting.found, setting.unread) {
+            (Some(found), _) if found.is_empty() => "none".into(),
+            (Some(found), _) => found,
+            (None, why) => why.unwrap_or_else(|| "not read".into()),
+        };
+        let [of_lost, of_time] = worth.map_or_else(
+            || ["not told".into(), "not told".into()],
+            |worth| [percent(worth.of_lost), percent(worth.of_time)],
+        );
+        let change = change.unwrap_or_else(|| "nothing to change, as far as is known".into());
+        [name.into(), of_lost, of_time, format!("found {found}; {change}")].map(Words::from).into()
+    };
+    let heads = ["", "worth of lost time", "of all time", "found, and what to change"];
+    Block::table_ending_in_words("Advice", &heads, advice(profile).into_iter().map(row))
+}
+
+/// Heads of a table of rules.
+pub(crate) const RULE_HEADS: [&str; 8] =
+    ["", "rule", "traces", "abstained", "removed %", "skewness", "kurtosis", "medcouple"];
+
+/// A row of it, with what it is of.
+pub(crate) fn rule_cells(name: String, shape: &Shape) -> Vec<Words> {
     let figure = |figure: Option<f64>| figure.map_or_else(|| "–".into(), |figure| format!("{figure:.2}"));
     let medcouple = match shape.medcouple {
         None => "–".into(),
@@ -257,5 +288,5 @@ fn rule(of: &CoreProfile, shape: &Shape) -> Vec<Words> {
     };
     let (traces, abstained) = (shape.traces.to_string(), shape.abstained.to_string());
     let figures = [figure(shape.skewness), figure(shape.kurtosis), medcouple];
-    [name(of), shape.rule.clone(), traces, abstained, removed].into_iter().chain(figures).map(Words::from).collect()
+    [name, shape.rule.clone(), traces, abstained, removed].into_iter().chain(figures).map(Words::from).collect()
 }

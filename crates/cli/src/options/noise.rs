@@ -1,12 +1,106 @@
 //! Options of `tickscope noise`.
 
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
+use tickscope_analysis::ChangeTolerance;
 use tickscope_noise::Detector;
 use tickscope_noise::survey::MOST_BYTES;
 
+use super::{FailOn, tolerance};
+
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct NoiseOptions {
+    #[command(subcommand)]
+    pub part: Option<NoisePart>,
+    #[command(flatten)]
+    pub survey: SurveyOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NoisePart {
+    /// Print a profile that --out saved
+    Show(ShownProfileOptions),
+    /// Compare two saved profiles: what is lost, how often, for how long and from what
+    Compare(ProfilesOptions),
+    /// Name the odd one of several machines, by profiles that were begun at one instant
+    Fleet(FleetOptions),
+    /// Print the OS-noise study's tables of a saved profile of fwq, and tune its rule for outliers
+    Study(StudyOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct FleetOptions {
+    /// Saved profiles, one a machine, at least three
+    #[arg(num_args = 3.., required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// A difference within this share is none, such as 2%
+    #[arg(long, value_name = "SHARE", value_parser = tolerated_share, value_hint = ValueHint::Other)]
+    pub tolerance: Option<ChangeTolerance>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StudyOptions {
+    /// The saved profile
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Use the rule that --save-rule saved, instead of tuning one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rule: Option<PathBuf>,
+    /// Save the rule to this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub save_rule: Option<PathBuf>,
+    /// Write scatter plots of the exemplars into this directory, as SVG and as PDF
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub figures: Option<PathBuf>,
+    /// Print every figure as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShownProfileOptions {
+    /// The saved profile
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Print every figure as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ProfilesOptions {
+    /// The profile before
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+    /// The profile after
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
+    /// A change within this share of the figure before is none, such as 2%
+    #[arg(long, value_name = "SHARE", value_parser = tolerated_share, value_hint = ValueHint::Other)]
+    pub tolerance: Option<ChangeTolerance>,
+    /// End with exit code 4 if a figure is slower (more is lost) or changed, with 5 if it is unresolved
+    #[arg(long, value_name = "VERDICT", value_delimiter = ',')]
+    pub fail_on: Vec<FailOn>,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A figure may be a rate, so that no duration fits all of them.
+fn tolerated_share(text: &str) -> Result<ChangeTolerance, String> {
+    let is_share = |found: &ChangeTolerance| matches!(found, ChangeTolerance::PerMillion(_));
+    let wrong = || format!("expected a share such as 2%, found '{text}'. Leave it out for any change that is sure");
+    tolerance(text).ok().filter(is_share).ok_or_else(wrong)
+}
+
+#[derive(Debug, Args)]
+pub struct SurveyOptions {
     /// Seconds to measure, about
     #[arg(long, default_value_t = 30.0, allow_negative_numbers = true)]
     pub seconds: f64,
@@ -21,6 +115,18 @@ pub struct NoiseOptions {
     #[arg(long, value_name = "BYTES", num_args = 1.., value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BYTES)))]
     pub memory: Option<Vec<u32>>,
+    /// Begin when this machine's clock shows so many seconds since 1970: on several machines at one instant
+    #[arg(long, value_name = "SECONDS", value_hint = ValueHint::Other)]
+    pub begin_at: Option<f64>,
+    /// Leave the kernel's trace out: no causes, and none of what it costs
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Judge by this rule, too, which tickscope noise study --save-rule saved
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rule: Option<PathBuf>,
+    /// Save the profile to this file, for tickscope noise show and compare
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub out: Option<PathBuf>,
     /// Print every figure as JSON
     #[arg(long)]
     pub json: bool,
