@@ -47,7 +47,7 @@ def one_run(events, folder, seconds):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"bench: the demo ended with {done.returncode}: {done.stderr}")
-    lacks = [event["text"] for event in json.loads(done.stdout)["events"] if event["kind"] == "noise-missing"]
+    lacks = [event["text"] for event in json.loads(done.stdout)["events"] if event["what"] == "noise-missing"]
     return place / "run", [why for why in lacks if not why.startswith("the run file asks")]
 
 
