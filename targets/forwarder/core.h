@@ -25,7 +25,7 @@ struct core {
     pthread_t thread;
     struct testbed *bed;
     pthread_barrier_t *all_ready;
-    int place, roles, number; /* among the threads; bits of roles; -1: any core */
+    int place, roles, number; /* in the layout; bits of roles; -1: any core */
     int64_t cut_ns;    /* the sender ends by then; all do, some time later */
     _Alignas(CACHE_LINE) int64_t turns, ticks, stalls, stalled_ticks, longest_ticks;
     int was_left; /* it ended with packets under way */
@@ -58,11 +58,22 @@ static void expect_reserve(void) {
     if (file) fclose(file);
 }
 
-/* Gives each thread a core; refuses where there are too few. */
-static void assign_cores(struct core *cores, const struct options *options) {
-    int numbers[ROLES], threads = layouts[options->layout].threads, there = allowed_cores(numbers, ROLES);
-    for (int at = 0; at < threads; at++) cores[at].number = options->scheduling == OWN && at < there ? numbers[at] : -1;
-    if (options->scheduling == SHARED) return;
+/* Roles of each process. */
+static const int roles_of_process[] = {[BOTH] = (1 << ROLES) - 1, [SOURCE] = 1 << SENDER | 1 << RECEIVER,
+                                       [FORWARDER] = 1 << ARRIVAL | 1 << CONTROL | 1 << DATA};
+
+/*
+ * Gives each thread of this process a core, the one that it has in the layout of both processes; returns how many there
+ * are. Refuses where there are too few cores.
+ */
+static int assign_cores(struct core *cores, const struct options *options) {
+    int numbers[ROLES], threads = layouts[options->layout].threads, there = allowed_cores(numbers, ROLES), count = 0;
+    for (int at = 0; at < threads; at++) {
+        int roles = layouts[options->layout].roles_of[at] & roles_of_process[options->role];
+        int number = options->scheduling == OWN && at < there ? numbers[at] : -1;
+        if (roles) cores[count++] = (struct core){.place = at, .roles = roles, .number = number};
+    }
+    if (options->scheduling == SHARED) return count;
     expect_reserve();
     if (threads > there) {
         fprintf(stderr, TARGET ": expected %d cores for --layout %s, found %d. Use --layout contended or alone (2 "
@@ -70,6 +81,7 @@ static void assign_cores(struct core *cores, const struct options *options) {
                 threads, layout_names[options->layout], there);
         exit(1);
     }
+    return count;
 }
 
 /* Makes the calling thread the one that its core runs. */
@@ -109,9 +121,10 @@ static int64_t exchange(struct core *core, int side) {
     return least / EXCHANGES;
 }
 
-/* Takes part in an exchange if this is one of the first two threads of several. */
+/* Takes part in an exchange if this is one of the first two threads of several, and all are of this process. */
 static void exchange_once(struct core *core, int after) {
-    if (core->number < 0 || core->place > 1 || layouts[core->bed->options->layout].threads < 2) return;
+    const struct options *options = core->bed->options;
+    if (core->number < 0 || core->place > 1 || layouts[options->layout].threads < 2 || options->role != BOTH) return;
     core->exchange_ticks[after] = exchange(core, core->place);
 }
 
@@ -123,9 +136,22 @@ static int is_over(const struct core *core) {
     return 1;
 }
 
-/* Looks at the clock and at signals now and then: a run that takes too long is cut, one that does not drain ended. */
+/* Whether the other process went although there is something to say. */
+static int is_peer_gone(struct testbed *bed) {
+    int answer = atomic_load_explicit(&bed->answer, memory_order_relaxed);
+    int is_met = bed->options->role == FORWARDER || answer > 0;
+    int has_parted = atomic_load_explicit(&bed->arrival.has_parted, memory_order_relaxed) || answer == FAREWELL;
+    if (bed->links.is_gone && bed->links.is_gone() && is_met && !has_parted) lose_peer(bed);
+    return atomic_load_explicit(&bed->is_peer_gone, memory_order_relaxed);
+}
+
+/*
+ * Looks at the clock, at signals and at the other process now and then: a run that takes too long is cut, one that does
+ * not drain ended.
+ */
 static int is_left(struct core *core) {
     int64_t now = now_ns();
+    if (is_peer_gone(core->bed)) return 1;
     if (stopped || now >= core->cut_ns) atomic_store_explicit(&core->bed->is_cut, 1, memory_order_relaxed);
     core->was_left = now >= core->cut_ns + DRAIN_SECONDS * NANOSECONDS;
     return core->was_left;
@@ -154,6 +180,23 @@ static void poll_roles(struct core *core, struct points *points) {
     core->ticks = tickscope_now(TICKSCOPE_PLAIN) - begin;
 }
 
+/* Polls; where a poll faults, the other process took its memory away, or this is a defect. */
+static void poll_to_the_end(struct core *core, struct points *points) {
+#ifdef WITH_DPDK
+    if (sigsetjmp(poll_begin, 1)) {
+        is_polling = 0;
+        if (!await_memif_gone()) abort();
+        lose_peer(core->bed);
+        return;
+    }
+    is_polling = 1;
+    poll_roles(core, points);
+    is_polling = 0;
+#else
+    poll_roles(core, points);
+#endif
+}
+
 static void *run_core(void *argument) {
     struct core *core = (struct core *)argument;
     struct points points = {0};
@@ -166,32 +209,33 @@ static void *run_core(void *argument) {
     settle(core);
     exchange_once(core, 0);
     pthread_barrier_wait(core->all_ready);
-    if (core->roles >> SENDER & 1) {
-        core->bed->sender.begin_ns = now_ns();
-        fill_bucket(&core->bed->bucket, core->bed->options, core->bed->hertz, tickscope_now(TICKSCOPE_PLAIN));
-    }
-    poll_roles(core, &points);
+    if (core->roles >> SENDER & 1 && core->bed->options->role == BOTH) begin_sending(core->bed);
+    poll_to_the_end(core, &points);
     exchange_once(core, 1);
     if (links->leave) links->leave();
     if (primitive->leave) primitive->leave();
     return 0;
 }
 
-/* Runs all roles to their end; returns how many threads that took. */
-static int run_cores(struct testbed *bed, struct core *cores) {
-    int threads = layouts[bed->options->layout].threads;
+/* When the sender is cut, from now on. A forwarder of its own ends when its source does. */
+static int64_t cut_ns(const struct testbed *bed) {
+    const struct options *options = bed->options;
+    double wanted = options->rate_pps > 0 ? (double)bed->trace.count / options->rate_pps : 60;
+    if (options->role == FORWARDER) return INT64_MAX / 2;
+    if (options->role == SOURCE) wanted += PEER_SECONDS;
+    return now_ns() + (int64_t)((CUT_FACTOR * wanted + 1) * 1e9);
+}
+
+/* Runs all roles of these threads to their end. */
+static void run_cores(struct testbed *bed, struct core *cores, int threads) {
     pthread_barrier_t all_ready;
-    double wanted = bed->options->rate_pps > 0 ? (double)bed->trace.count / bed->options->rate_pps : 60;
     pthread_barrier_init(&all_ready, 0, (unsigned)threads);
     for (int at = 0; at < threads; at++) {
         cores[at].bed = bed;
-        cores[at].place = at;
         cores[at].all_ready = &all_ready;
-        cores[at].roles = layouts[bed->options->layout].roles_of[at];
-        cores[at].cut_ns = now_ns() + (int64_t)((CUT_FACTOR * wanted + 1) * 1e9);
+        cores[at].cut_ns = cut_ns(bed);
         if (pthread_create(&cores[at].thread, 0, run_core, &cores[at])) fail("pthread_create");
     }
     for (int at = 0; at < threads; at++) pthread_join(cores[at].thread, 0);
     pthread_barrier_destroy(&all_ready);
-    return threads;
 }

@@ -3,7 +3,7 @@
  *
  * What is put is copied into a buffer of DPDK's, what is taken out of it: 60 bytes each, as a program does that makes
  * packets and reads them. Threads are not DPDK's own; each that polls is registered, so that it has a cache of buffers.
- * Deliberately absent: a second process.
+ * Between two processes: wires.h.
  */
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -42,17 +42,23 @@ static struct rte_ring *port_ring(const char *name, int capacity) {
     return ring;
 }
 
-/* A port that puts into one ring and takes from the other. */
-static int new_port(const char *name, struct rte_ring *in, struct rte_ring *out) {
+/* Prepares a port with one queue each way. */
+static void prepare_port(uint16_t port, int room) {
     struct rte_eth_conf none;
     memset(&none, 0, sizeof none);
+    int error = rte_eth_dev_configure(port, 1, 1, &none);
+    if (error == 0) error = rte_eth_rx_queue_setup(port, 0, (uint16_t)room, 0, 0, buffers);
+    if (error == 0) error = rte_eth_tx_queue_setup(port, 0, (uint16_t)room, 0, 0);
+    if (error) dpdk_failed("its port", error);
+}
+
+/* A port that puts into one ring and takes from the other. */
+static int new_port(const char *name, struct rte_ring *in, struct rte_ring *out) {
     int port = rte_eth_from_rings(name, &in, 1, &out, 1, 0);
     if (port < 0) dpdk_failed("rte_eth_from_rings", rte_errno);
-    int error = rte_eth_dev_configure((uint16_t)port, 1, 1, &none);
-    if (error == 0) error = rte_eth_rx_queue_setup((uint16_t)port, 0, BATCH, 0, 0, buffers);
-    if (error == 0) error = rte_eth_tx_queue_setup((uint16_t)port, 0, BATCH, 0, 0);
-    if (error == 0) error = rte_eth_dev_start((uint16_t)port);
-    if (error) dpdk_failed("the port of a ring", error);
+    prepare_port((uint16_t)port, BATCH);
+    int error = rte_eth_dev_start((uint16_t)port);
+    if (error) dpdk_failed("its port", error);
     return port;
 }
 
@@ -69,7 +75,7 @@ static struct links net_ring_links(const struct options *options) {
     if (buffers == 0) dpdk_failed("rte_pktmbuf_pool_create", rte_errno);
     struct rte_ring *there = port_ring("there", options->link), *back = port_ring("back", options->link);
     int source = new_port("source", back, there), forwarder = new_port("forwarder", there, back);
-    return (struct links){.there = {put_in_port, take_from_port, 0, source, forwarder},
-                          .back = {put_in_port, take_from_port, 0, forwarder, source},
+    return (struct links){.there = {put_in_port, take_from_port, 0, source, forwarder, 0},
+                          .back = {put_in_port, take_from_port, 0, forwarder, source, 0},
                           .enter = enter_net_ring, .leave = rte_thread_unregister};
 }

@@ -8,7 +8,7 @@
 #define MEMORY_MIB "256"
 #define HUGE_PAGE_MIB 2
 
-static int dpdk_runs;
+static int dpdk_runs, dpdk_shares; /* with another process: then it leaves nothing to huge pages */
 
 static void dpdk_failed(const char *what, int error) {
     const char *why = rte_strerror(error < 0 ? -error : error);
@@ -29,19 +29,20 @@ static void begin_dpdk(void) {
     static char name[] = TARGET, no_pci[] = "--no-pci", memory[] = "-m", mib[] = MEMORY_MIB;
     static char quiet[] = "--log-level=error", no_telemetry[] = "--no-telemetry", in_memory[] = "--in-memory";
     static char no_huge[] = "--no-huge", no_files[] = "--no-shconf";
-    int is_huge = free_huge_pages_mib() >= atol(MEMORY_MIB);
+    int is_huge = !dpdk_shares && free_huge_pages_mib() >= atol(MEMORY_MIB);
     /* Nothing of it is left behind; DPDK refuses --in-memory with --no-huge. */
     char *arguments[] = {name, no_pci, memory, mib, quiet, no_telemetry, is_huge ? in_memory : no_huge, no_files, 0};
     cpu_set_t cores;
     if (dpdk_runs) return;
     dpdk_runs = 1;
     if (sched_getaffinity(0, sizeof cores, &cores)) fail("sched_getaffinity");
-    if (!is_huge) fprintf(stderr, TARGET ": without huge pages: fewer than " MEMORY_MIB " MiB are free\n");
+    if (!is_huge && !dpdk_shares)
+        fprintf(stderr, TARGET ": without huge pages: fewer than " MEMORY_MIB " MiB are free\n");
     if (rte_eal_init(is_huge ? 7 : 8, arguments) < 0) dpdk_failed("rte_eal_init", rte_errno);
     if (sched_setaffinity(0, sizeof cores, &cores)) fail("sched_setaffinity");
 }
 
 /* After all that needs it. */
 static void end_dpdk(void) {
-    if (dpdk_runs) rte_eal_cleanup();
+    if (dpdk_runs && !dpdk_shares) rte_eal_cleanup();
 }

@@ -2,9 +2,9 @@
  * The forwarding information base: where each user is, read by the data process while the control process writes.
  *
  * A hash table whose keys are all there before the run, so that a write changes an address and nothing else. What keeps
- * a reader from half an address is the primitive: one of a list, chosen at run time; some have a table of their own. An
- * address can be recognised: its hardware address follows from its number and its user, so a reader sees whether what it
- * read was ever written.
+ * a reader from half an address is the primitive: one of a list, chosen at run time; some have a table of their own.
+ * An address can be recognised: its hardware address follows from its number and its user, so a reader sees whether
+ * what it read was ever written.
  * Assumes one writer. Deliberately absent: insertion, removal, resizing.
  */
 

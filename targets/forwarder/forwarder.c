@@ -8,7 +8,9 @@
  *             |rte-hash-rwl|rte-hash-rcu   what keeps the table consistent (primitives.h)
  *         --seconds S              how long the trace takes at the rate
  *         --packets N              length of the trace; else what the rate sends in --seconds
- *         --datapath rings|net_ring   between source and forwarder
+ *         --datapath rings|net_ring|udp|net_memif|net_af_packet   between source and forwarder
+ *         --role both|source|forwarder   which of them this process is; two with the last three datapaths
+ *         --at WHERE               where two processes meet: ADDRESS:PORT, a socket's path, an interface
  *         --ring N                 room of the control ring and of the data ring; newest: of one packet, the newest
  *         --link N                 room of each way of the link
  *         --layout contended|alone|spread|single   which roles share a thread (core.h)
@@ -30,6 +32,7 @@
 #include "tickscope.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -88,6 +91,9 @@ static void begin_testbed(struct testbed *bed, const struct options *options) {
     bed->options = options;
     bed->hertz = measured_hertz();
     bed->trace = new_trace(options);
+#ifdef WITH_DPDK
+    dpdk_shares = options->datapath == NET_MEMIF;
+#endif
     bed->fib = new_fib(options, bed->trace.moves);
     bed->links = new_links(options);
     bed->control = new_ring((uint64_t)options->ring);
@@ -110,28 +116,52 @@ static void end_testbed(struct testbed *bed) {
 #endif
 }
 
+static int nobody_came(const struct options *options) {
+    if (options->role == SOURCE)
+        fprintf(stderr, TARGET ": no forwarder answers at %s for %d s; start it first, with --role forwarder and this "
+                               "--at\n", options->at, PEER_SECONDS);
+    else fprintf(stderr, TARGET ": ended before a source came to %s\n", options->at);
+    return 1;
+}
+
+/* Says what went wrong; returns the exit code. */
+static int verdict(const struct testbed *bed, int64_t torn, const struct reasons *reasons) {
+    const struct options *options = bed->options;
+    if (torn > 0) {
+        fprintf(stderr, TARGET ": expected every address as it was written, found %lld mixed of two. This is a defect "
+                               "of --fib %s\n", (long long)torn, options->fib->name);
+        return 1;
+    }
+    if (bed->is_peer_gone && options->role == SOURCE && bed->sender.begin_ns == 0) return nobody_came(options);
+    if (bed->is_peer_gone) {
+        fprintf(stderr, TARGET ": the %s at %s went before it parted; what was counted until then is told\n",
+                options->role == SOURCE ? "forwarder" : "source", options->at);
+        return 1;
+    }
+    if (options->invalid == TELL || reasons->length == 0) return 0;
+    fprintf(stderr, TARGET ": the figures of this trial may not be used: %s\n", reasons->text);
+    return 1;
+}
+
 int main(int argc, char **argv) {
     static struct testbed bed;
     static struct core cores[ROLES];
     struct options options = parse(argc, argv);
     struct result result = {.bed = &bed, .cores = cores};
     catch_signals();
-    assign_cores(cores, &options);
+    result.threads = assign_cores(cores, &options);
     begin_testbed(&bed, &options);
     result.is_locked = options.scheduling == OWN && !mlockall(MCL_CURRENT | MCL_FUTURE);
-    result.threads = run_cores(&bed, cores);
+    if (bed.links.await && !bed.links.await(&options)) return nobody_came(&options);
+    run_cores(&bed, cores, result.threads);
+    if (bed.links.part) bed.links.part(&options);
+    if (bed.sender.end_ns == 0) bed.sender.end_ns = now_ns();
     double seconds = (double)(bed.sender.end_ns - bed.sender.begin_ns) / 1e9;
-    result.achieved_pps = seconds > 0 ? (double)bed.sender.row / seconds : 0;
-    int64_t torn = bed.data_counts.torn;
+    result.achieved_pps = bed.sender.begin_ns > 0 && seconds > 0 ? (double)bed.sender.row / seconds : 0;
     end_testbed(&bed);
     struct reasons reasons = reasons_of(&result);
     print_result(&result, &reasons);
-    if (torn == 0 && options.invalid == REFUSE && reasons.length > 0) {
-        fprintf(stderr, TARGET ": the figures of this trial may not be used: %s\n", reasons.text);
-        return 1;
-    }
-    if (torn == 0) return 0;
-    fprintf(stderr, TARGET ": expected every address as it was written, found %lld mixed of two. This is a defect of "
-                           "--fib %s\n", (long long)torn, options.fib->name);
-    return 1;
+    int code = verdict(&bed, bed.data_counts.torn, &reasons);
+    if (fflush(stdout)) fail("standard output");
+    return code;
 }

@@ -1,11 +1,12 @@
 /*
  * DPDK's hash table in place of the one of fib.h, under its readers-writer lock or by its read-copy-update.
  *
- * `rte-hash-rwl` looks up and writes in place under rte_rwlock, which spins and lets the writer go first. `rte-hash-rcu`
- * is its lock-free table (RW_CONCURRENCY_LF): a write is another pointer to another version of the address, and the old
- * one is used again once rte_rcu_qsbr says that every reader has rested since. Readers rest between two batches.
- * Versions come from memory that is there before the run. Assumes one reader and one writer. Deliberately absent: the
- * defer queue of rte_rcu_qsbr, which is marked experimental; the queue of old versions is here.
+ * `rte-hash-rwl` looks up and writes in place under rte_rwlock, which spins and lets the writer go first.
+ * `rte-hash-rcu` is its lock-free table (RW_CONCURRENCY_LF): a write is another pointer to another version of the
+ * address, and the old one is used again once rte_rcu_qsbr says that every reader has rested since. Readers rest
+ * between two batches. Versions come from memory that is there before the run. Assumes one reader and one writer.
+ * Deliberately absent: the defer queue of rte_rcu_qsbr, which is marked experimental; the queue of old versions is
+ * here.
  */
 #include <rte_hash.h>
 #include <rte_hash_crc.h>

@@ -8,4 +8,4 @@ library() { # package, what is defined where it is there, what it is for, more l
 }
 
 library liburcu WITH_URCU "the primitives rcu and rcu-sync"
-library libdpdk WITH_DPDK "DPDK's datapaths and tables" -lrte_net_ring
+library libdpdk WITH_DPDK "DPDK's datapaths and tables" "-lrte_net_ring -lrte_bus_vdev"

@@ -23,15 +23,15 @@ static struct newest *new_newest(void) {
     return newest;
 }
 
-/* Puts these in turn, each in the place of what waits; returns how many waited and are gone. */
+/* Puts these in turn, each in the place of what waits; returns how much data waited and is gone. */
 static size_t newest_put(struct newest *newest, const struct packet *packets, size_t count) {
     size_t replaced = 0;
     for (size_t at = 0; at < count; at++) {
         newest->slots[newest->producers] = packets[at];
         uint32_t mine = newest->producers | UNREAD;
         uint32_t before = atomic_exchange_explicit(&newest->between, mine, memory_order_acq_rel);
-        replaced += (before & UNREAD) != 0;
         newest->producers = before & ~UNREAD;
+        replaced += (before & UNREAD) != 0 && newest->slots[newest->producers].kind == DATA_PACKET;
     }
     return replaced;
 }

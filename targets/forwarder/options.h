@@ -9,12 +9,15 @@
 #define MOST_PACKETS (1 << 26) /* of a trace, which is in memory before the run: 256 MiB */
 #define MOST_USERS (1 << 16)
 #define MOST_RING (1 << 16)
+#define PEER_SECONDS 10 /* without a word from the other process: it is gone */
 #define CUT_FACTOR 4 /* a run that takes so many times its trace's length is cut */
 
 enum layout { CONTENDED, ALONE, SPREAD, SINGLE };
 static const char *const layout_names[] = {"contended", "alone", "spread", "single", 0};
-enum datapath { RINGS, NET_RING };
-static const char *const datapath_names[] = {"rings", "net_ring", 0};
+enum datapath { RINGS, NET_RING, UDP, NET_MEMIF, NET_AF_PACKET };
+static const char *const datapath_names[] = {"rings", "net_ring", "udp", "net_memif", "net_af_packet", 0};
+enum process { BOTH, SOURCE, FORWARDER }; /* what of the testbed this process is */
+static const char *const process_names[] = {"both", "source", "forwarder", 0};
 enum scheduling { OWN, SHARED };
 static const char *const scheduling_names[] = {"own", "shared", 0};
 enum invalid { TELL, REFUSE };
@@ -27,7 +30,8 @@ struct options {
     int64_t packets; /* 0: as many as the rate sends in `seconds` */
     int users, ring, link, delay_ns, seed;
     const struct primitive *fib;
-    int layout, datapath, scheduling, invalid;
+    int layout, datapath, scheduling, invalid, role;
+    const char *at; /* where both processes meet */
     int keeps_newest; /* the data ring holds one packet, the newest */
 };
 
@@ -56,13 +60,29 @@ static int parse_option(struct options *options, const char *name, const char *v
     else if (!strcmp(name, "--layout"))
         options->layout = one_of("--layout contended, alone, spread or single", layout_names, value);
     else if (!strcmp(name, "--datapath"))
-        options->datapath = one_of("--datapath rings or net_ring", datapath_names, value);
+        options->datapath =
+            one_of("--datapath rings, net_ring, udp, net_memif or net_af_packet", datapath_names, value);
+    else if (!strcmp(name, "--role")) options->role = one_of("--role both, source or forwarder", process_names, value);
+    else if (!strcmp(name, "--at")) options->at = value;
     else if (!strcmp(name, "--scheduling"))
         options->scheduling = one_of("--scheduling own or shared", scheduling_names, value);
     else if (!strcmp(name, "--invalid"))
         options->invalid = one_of("--invalid tell or fail", invalid_names, value);
     else return 0;
     return 1;
+}
+
+/* Between two processes the table's reader and writer are threads of one of them, and the source's are of the other. */
+static void check_roles(struct options *options) {
+    int is_between = options->datapath > NET_RING;
+    if (is_between && (options->role == BOTH || options->at == 0))
+        refuse("--role source or forwarder, and --at, with a --datapath between two processes", "another");
+    if (!is_between && options->role != BOTH)
+        refuse("--datapath udp, net_memif or net_af_packet with --role source or forwarder",
+               datapath_names[options->datapath]);
+    if (options->layout < 0) options->layout = is_between ? ALONE : CONTENDED;
+    if (is_between && (options->layout == CONTENDED || (options->layout == SINGLE && options->scheduling == OWN)))
+        refuse("--layout alone or spread between two processes", layout_names[options->layout]);
 }
 
 /* Rings as in figure 4 of the paper; links as the rings of its network cards. */
@@ -74,8 +94,10 @@ static struct options parse(int argc, char **argv) {
                               .ring = 64,
                               .link = 4096,
                               .seed = 1,
+                              .layout = -1,
                               .fib = primitive_named("rwl-spin")};
     parse_options(&options, argc, argv);
+    check_roles(&options);
     if (options.packets == 0) {
         double packets = options.rate_pps * options.seconds;
         if (packets < 1 || packets > MOST_PACKETS)

@@ -5,12 +5,15 @@
 #define NO_ADDRESS INT64_C(-2)      /* nobody looked one up: there is no FIB */
 #define FIRST_ADDRESS INT64_C(-1)   /* where every user is before its first location update */
 
+/* A move is a control packet: its user is elsewhere from now on. Two processes greet each other, and part. */
+enum kind { DATA_PACKET, MOVE, GREETING, FAREWELL };
+
 struct packet {
     int64_t id;
     int64_t sent_tick;  /* one of a batch */
     int64_t address_id; /* of the location update that the address is from */
     uint64_t mac;
-    int32_t user, is_move; /* a move is a control packet: its user is elsewhere from now on */
+    int32_t user, kind;
     char payload[20];
     char unused[4];
 };

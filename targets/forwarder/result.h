@@ -38,18 +38,26 @@ static void give(struct reasons *reasons, const char *format, ...) {
     if (length > 0 && (size_t)length < room) reasons->length += (size_t)length;
 }
 
+/* Reasons that the sender knows of. */
+static void give_of_source(struct reasons *reasons, const struct result *result) {
+    const struct testbed *bed = result->bed;
+    double asked = bed->options->rate_pps;
+    if (asked == 0) give(reasons, "no rate was asked for");
+    if (asked > 0 && result->achieved_pps < LEAST_ACHIEVED * asked)
+        give(reasons, "sent %.0f of %.0f packets a second", result->achieved_pps, asked);
+    if (bed->sender.row < bed->trace.count)
+        give(reasons, "cut after %lld of %lld packets", (long long)bed->sender.row, (long long)bed->trace.count);
+}
+
 /* Why the figures may not be used; none: they may. */
 static struct reasons reasons_of(const struct result *result) {
     const struct testbed *bed = result->bed;
-    double asked = bed->options->rate_pps;
     struct reasons reasons = {.length = 0};
     if (bed->options->scheduling == SHARED) give(&reasons, "shared scheduling");
     else if (!result->is_locked) give(&reasons, "memory is not locked: run as root");
-    if (asked == 0) give(&reasons, "no rate was asked for");
-    if (asked > 0 && result->achieved_pps < LEAST_ACHIEVED * asked)
-        give(&reasons, "sent %.0f of %.0f packets a second", result->achieved_pps, asked);
-    if (bed->sender.row < bed->trace.count)
-        give(&reasons, "cut after %lld of %lld packets", (long long)bed->sender.row, (long long)bed->trace.count);
+    if (bed->is_peer_gone) give(&reasons, "the other process went");
+    if (bed->options->role != FORWARDER) give_of_source(&reasons, result);
+    else if (!bed->arrival.has_parted && !bed->is_peer_gone) give(&reasons, "ended before the source parted");
     for (int at = 0; at < result->threads; at++) {
         if (stalled_share(&result->cores[at]) > MOST_STALLED)
             give(&reasons, "thread %d was stalled for %.1f %% of the time", at,
@@ -90,12 +98,26 @@ static double batch_mean(int64_t packets, int64_t batches) {
 }
 
 static void print_settings(const struct options *options) {
-    printf("{\"fib\": \"%s\", \"datapath\": \"%s\", \"layout\": \"%s\", \"scheduling\": \"%s\"", options->fib->name,
+    printf("{\"role\": \"%s\"", process_names[options->role]);
+    printf(", \"fib\": \"%s\", \"datapath\": \"%s\", \"layout\": \"%s\", \"scheduling\": \"%s\"", options->fib->name,
            datapath_names[options->datapath], layout_names[options->layout], scheduling_names[options->scheduling]);
     printf(", \"rate_pps\": %.0f, \"cdr\": %g, \"users\": %d, \"seed\": %d", options->rate_pps, options->cdr,
            options->users, options->seed);
     printf(", \"ring\": %d, \"newest\": %s, \"link\": %d, \"delay_ns\": %d", options->ring,
            options->keeps_newest ? "true" : "false", options->link, options->delay_ns);
+}
+
+/* What was lost between the processes, by what both counted; null: the forwarder never said. */
+static void print_lost(const struct testbed *bed) {
+    int64_t judged = bed->receiver.received + bed->receiver.misaddressed;
+    int is_source = bed->options->role == SOURCE;
+    int64_t arrived = is_source ? bed->receiver.arrived : bed->arrival.packets;
+    int64_t returned = is_source ? bed->receiver.returned : bed->data_counts.returned;
+    int is_known = bed->options->role == BOTH || (is_source && bed->answer == FAREWELL);
+    if (is_known) printf(", \"lost\": {\"there\": %lld, \"back\": %lld}", (long long)(bed->sender.row - arrived),
+                         (long long)(returned - judged));
+    else printf(", \"lost\": null");
+    print_count("strange", bed->links.there.strange + bed->links.back.strange);
 }
 
 static void print_result(const struct result *result, const struct reasons *reasons) {
@@ -110,6 +132,9 @@ static void print_result(const struct result *result, const struct reasons *reas
     print_count("written", bed->control_counts.written);
     printf(", \"drops\": {\"control\": %lld, \"data\": %lld, \"return\": %lld}", (long long)bed->arrival.control_drops,
            (long long)bed->arrival.data_drops, (long long)bed->data_counts.return_drops);
+    print_count("arrived", bed->arrival.packets);
+    print_count("returned", bed->data_counts.returned);
+    print_lost(bed);
     print_count("torn", bed->data_counts.torn);
     printf(", \"sent_batch_mean\": %.3f", batch_mean(bed->sender.row, bed->sender.batches));
     printf(", \"arrived_batch_mean\": %.3f", batch_mean(bed->arrival.packets, bed->arrival.batches));

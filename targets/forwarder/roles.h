@@ -4,7 +4,14 @@
  * Each is a step that does what there is to do and returns how many packets that were; a thread runs one role or
  * several in turn. Every packet that was sent is received, dropped at one of three rings, or written to the FIB, and
  * counted. A step ends a role for good once the role before it has ended and nothing is left.
+ *
+ * Source and forwarder may be two processes. Then the source greets until it is answered, and parts in the same way:
+ * the forwarder sends a greeting or a farewell back behind all that came before it, and says in the latter how many
+ * packets came and went. It ends once a source that parted is quiet.
+ * Whoever hears nothing for PEER_SECONDS ends, and says so.
  */
+
+#define LINGER_MS 200 /* for a farewell whose answer was lost, and which the source repeats */
 
 enum role { SENDER, RECEIVER, ARRIVAL, CONTROL, DATA, ROLES };
 
@@ -19,23 +26,28 @@ struct testbed {
     _Atomic int64_t *last_move; /* by user: id of the last location update that was sent */
     _Atomic int done[ROLES];
     _Atomic int is_cut; /* the sender ends before its trace */
+    _Atomic int answer; /* the forwarder's last: 0, GREETING or FAREWELL */
+    _Atomic int is_peer_gone;
     _Alignas(CACHE_LINE) _Atomic uint32_t turn; /* whose it is in an exchange of the first two threads */
     _Alignas(CACHE_LINE) struct load_bucket bucket;
     /* Each written by one role, on lines of its own. */
     struct {
         _Alignas(CACHE_LINE) int64_t sent_data, sent_moves, batches, row, begin_ns, end_ns;
+        int64_t asking, asked_tick, asked_since; /* a greeting or a farewell */
     } sender;
     struct {
         _Alignas(CACHE_LINE) int64_t received, misaddressed, delay_ticks;
+        int64_t arrived, returned; /* as the farewell has them */
     } receiver;
     struct {
-        _Alignas(CACHE_LINE) int64_t batches, packets, control_drops, data_drops;
+        _Alignas(CACHE_LINE) int64_t batches, packets, moves, control_drops, data_drops, last_tick;
+        _Atomic int has_parted;
     } arrival;
     struct {
         _Alignas(CACHE_LINE) int64_t written;
     } control_counts;
     struct {
-        _Alignas(CACHE_LINE) int64_t addressed, torn, return_drops;
+        _Alignas(CACHE_LINE) int64_t addressed, torn, returned, return_drops;
     } data_counts;
 };
 
@@ -72,27 +84,72 @@ static size_t took(struct testbed *bed, enum role role, int had_ended, size_t co
     return count;
 }
 
+static void lose_peer(struct testbed *bed) {
+    atomic_store_explicit(&bed->is_peer_gone, 1, memory_order_relaxed);
+}
+
+/* Of what came from the other process, those packets that it may have sent; others are counted. */
+static size_t kept(struct testbed *bed, struct link *link, struct packet *packets, size_t count) {
+    size_t kept = 0;
+    if (bed->options->role == BOTH) return count;
+    for (size_t at = 0; at < count; at++) {
+        const struct packet *packet = &packets[at];
+        int is_ours = packet->user >= 0 && packet->user < bed->trace.users && packet->kind >= DATA_PACKET &&
+                      packet->kind <= FAREWELL;
+        if (is_ours) packets[kept++] = *packet;
+        else atomic_fetch_add_explicit(&link->strange, 1, memory_order_relaxed);
+    }
+    return kept;
+}
+
 /* ---- the source -------------------------------------------------------------------------------------------------- */
 
 /* Tells of those that were admitted. Only now has a location update been sent. */
 static void tell_sent(struct testbed *bed, struct points *points, const struct packet *packets, size_t count) {
     for (const struct packet *packet = packets; packet < packets + count; packet++) {
         struct tickscope_extra extra = {.value = packet->user};
-        tickscope_channel *point = packet->is_move ? points->moved : points->generated;
+        tickscope_channel *point = packet->kind == MOVE ? points->moved : points->generated;
         tickscope_record_with(point, packet->id, packet->sent_tick, extra);
-        if (packet->is_move) {
+        if (packet->kind == MOVE) {
             atomic_store_explicit(&bed->last_move[packet->user], packet->id, memory_order_relaxed);
             bed->sender.sent_moves++;
         } else bed->sender.sent_data++;
     }
 }
 
+/* Asks the forwarder for this, once a millisecond; returns whether it has answered. */
+static int is_answered(struct testbed *bed, int kind, int64_t now) {
+    struct packet ask = {.id = bed->trace.count, .address_id = bed->trace.moves, .mac = (uint64_t)bed->trace.users,
+                         .kind = kind};
+    if (bed->options->role == BOTH || atomic_load_explicit(&bed->answer, memory_order_acquire) >= kind) return 1;
+    if (bed->sender.asking != kind) bed->sender.asked_since = now;
+    else if (now - bed->sender.asked_tick < bed->hertz / 1000) return 0;
+    bed->sender.asking = kind;
+    bed->sender.asked_tick = now;
+    bed->links.there.put(&bed->links.there, &ask, 1);
+    if (now - bed->sender.asked_since > PEER_SECONDS * bed->hertz) lose_peer(bed);
+    return 0;
+}
+
+static void begin_sending(struct testbed *bed) {
+    bed->sender.begin_ns = now_ns();
+    fill_bucket(&bed->bucket, bed->options, bed->hertz, tickscope_now(TICKSCOPE_PLAIN));
+}
+
+/* Parts from a forwarder that was greeted. */
+static size_t end_sending(struct testbed *bed, int64_t now) {
+    if (bed->sender.end_ns == 0) bed->sender.end_ns = now_ns();
+    if (bed->sender.begin_ns > 0 && !is_answered(bed, FAREWELL, now)) return 0;
+    return took(bed, SENDER, 1, 0);
+}
+
 static size_t send_step(struct testbed *bed, struct points *points, int64_t now) {
     struct packet batch[BURST];
     int64_t left = bed->trace.count - bed->sender.row, offered = BURST;
-    if (left == 0 || atomic_load_explicit(&bed->is_cut, memory_order_relaxed)) {
-        bed->sender.end_ns = now_ns();
-        return took(bed, SENDER, 1, 0);
+    if (left == 0 || atomic_load_explicit(&bed->is_cut, memory_order_relaxed)) return end_sending(bed, now);
+    if (bed->sender.begin_ns == 0) {
+        if (is_answered(bed, GREETING, now)) begin_sending(bed);
+        return 0;
     }
     if (bed->options->rate_pps > 0) offered = load_offer(&bed->bucket, now);
     if (offered > left) offered = left;
@@ -102,7 +159,7 @@ static size_t send_step(struct testbed *bed, struct points *points, int64_t now)
         uint32_t row = bed->trace.rows[bed->sender.row + at];
         batch[at] = (struct packet){.id = id_of(&bed->trace, bed->sender.row + at), .sent_tick = tick,
                                     .address_id = NO_ADDRESS, .user = (int32_t)(row & ~LOAD_CONTROL),
-                                    .is_move = (row & LOAD_CONTROL) != 0};
+                                    .kind = row & LOAD_CONTROL ? MOVE : DATA_PACKET};
     }
     size_t admitted = bed->links.there.put(&bed->links.there, batch, (size_t)offered);
     if (bed->options->rate_pps > 0) load_pay(&bed->bucket, (uint32_t)admitted);
@@ -118,12 +175,25 @@ static int is_misaddressed(struct testbed *bed, const struct packet *packet) {
     return packet->address_id < atomic_load_explicit(&bed->last_move[packet->user], memory_order_relaxed);
 }
 
+static void hear(struct testbed *bed, const struct packet *packet) {
+    if (packet->kind == FAREWELL) {
+        bed->receiver.arrived = packet->id;
+        bed->receiver.returned = packet->sent_tick;
+    }
+    atomic_store_explicit(&bed->answer, packet->kind, memory_order_release);
+}
+
 static size_t receive_step(struct testbed *bed, struct points *points, int64_t now) {
     struct packet batch[BATCH];
-    int had_ended = has_ended(bed, DATA);
+    int had_ended = has_ended(bed, bed->options->role == BOTH ? DATA : SENDER);
     size_t count = bed->links.back.take(&bed->links.back, batch, BATCH);
     int64_t tick = count > 0 ? tickscope_now(TICKSCOPE_AFTER) : now;
+    count = kept(bed, &bed->links.back, batch, count);
     for (size_t at = 0; at < count; at++) {
+        if (batch[at].kind > MOVE) {
+            hear(bed, &batch[at]);
+            continue;
+        }
         int misaddressed = is_misaddressed(bed, &batch[at]);
         tickscope_record(misaddressed ? points->misaddressed : points->received, batch[at].id, tick);
         bed->receiver.received += !misaddressed;
@@ -137,24 +207,69 @@ static size_t receive_step(struct testbed *bed, struct points *points, int64_t n
 
 /* Hands on packets of one kind, to the control ring or the data ring; what finds no room there is dropped. */
 static void hand_on(struct testbed *bed, const struct packet *packets, size_t count) {
-    if (packets->is_move) bed->arrival.control_drops += (int64_t)(count - ring_put(bed->control, packets, count));
+    if (packets->kind == MOVE) bed->arrival.control_drops += (int64_t)(count - ring_put(bed->control, packets, count));
     else if (bed->newest) bed->arrival.data_drops += (int64_t)newest_put(bed->newest, packets, count);
-    else bed->arrival.data_drops += (int64_t)(count - ring_put(bed->data, packets, count));
+    else
+        for (size_t at = ring_put(bed->data, packets, count); at < count; at++)
+            bed->arrival.data_drops += packets[at].kind == DATA_PACKET; /* what the source asks it asks again */
+}
+
+/* Whether nothing comes any more: the sender has ended, or the other process parted a while ago. */
+static int is_quiet(struct testbed *bed, int64_t now) {
+    int64_t quiet = now - bed->arrival.last_tick;
+    if (bed->options->role == BOTH) return has_ended(bed, SENDER);
+    if (atomic_load_explicit(&bed->is_cut, memory_order_relaxed)) return 1;
+    if (bed->arrival.last_tick == 0) return 0;
+    if (atomic_load_explicit(&bed->arrival.has_parted, memory_order_relaxed))
+        return quiet > LINGER_MS * bed->hertz / 1000;
+    if (quiet > PEER_SECONDS * bed->hertz) lose_peer(bed);
+    return 0;
+}
+
+/* What the source asks goes the way of data. Memory is there for the trace that this process was given. */
+static void note_ask(struct testbed *bed, struct packet *ask) {
+    const struct trace *trace = &bed->trace;
+    if (ask->kind == FAREWELL) atomic_store_explicit(&bed->arrival.has_parted, 1, memory_order_relaxed);
+    else if (ask->id != trace->count || ask->address_id != trace->moves || ask->mac != (uint64_t)trace->users) {
+        fprintf(stderr, TARGET ": expected a source of %lld packets, %lld of them moves, of %d users, found one of "
+                               "%lld, %lld and %llu. Give both the same --rate, --seconds, --packets, --cdr, "
+                               "--users and --seed\n", (long long)trace->count, (long long)trace->moves, trace->users,
+                (long long)ask->id, (long long)ask->address_id, (unsigned long long)ask->mac);
+        exit(1);
+    }
+    ask->id = bed->arrival.packets;
+}
+
+/* Stamps and counts what arrives. */
+static void note_arrival(struct testbed *bed, struct points *points, struct packet *packet, int64_t tick) {
+    if (packet->kind > MOVE) {
+        note_ask(bed, packet);
+        return;
+    }
+    tickscope_record(packet->kind == MOVE ? points->move_arrived : points->arrived, packet->id, tick);
+    bed->arrival.packets++;
+    bed->arrival.moves += packet->kind == MOVE;
+    if (bed->arrival.moves <= bed->trace.moves) return;
+    fprintf(stderr, TARGET ": expected %lld moves at most, found more: the link doubles packets\n",
+            (long long)bed->trace.moves);
+    exit(1);
 }
 
 static size_t arrive_step(struct testbed *bed, struct points *points, int64_t now) {
     struct packet batch[BATCH];
-    int had_ended = has_ended(bed, SENDER);
+    int had_ended = is_quiet(bed, now);
     size_t count = bed->links.there.take(&bed->links.there, batch, BATCH), first = 0;
+    int64_t before = bed->arrival.packets;
     int64_t tick = count > 0 ? tickscope_now(TICKSCOPE_AFTER) : now;
+    count = kept(bed, &bed->links.there, batch, count);
+    if (count > 0) bed->arrival.last_tick = tick;
     for (size_t at = 0; at < count; at++) {
-        tickscope_record(batch[at].is_move ? points->move_arrived : points->arrived, batch[at].id, tick);
-        if (at + 1 < count && batch[at + 1].is_move == batch[at].is_move) continue;
+        note_arrival(bed, points, &batch[at], tick);
+        if (at + 1 < count && (batch[at + 1].kind == MOVE) == (batch[at].kind == MOVE)) continue;
         hand_on(bed, &batch[first], at + 1 - first);
         first = at + 1;
     }
-    bed->arrival.batches += count > 0;
-    bed->arrival.packets += (int64_t)count;
+    bed->arrival.batches += bed->arrival.packets > before;
     return took(bed, ARRIVAL, had_ended, count);
 }
 
@@ -183,10 +298,15 @@ static size_t data_step(struct testbed *bed, struct points *points, int64_t now)
     if (bed->fib.primitive->rest) bed->fib.primitive->rest();
     size_t count = bed->newest ? newest_take(bed->newest, batch) : ring_take(bed->data, batch, BATCH);
     if (count == 0) return took(bed, DATA, had_ended, 0);
-    int64_t taken = tickscope_now(TICKSCOPE_AFTER);
+    int64_t taken = tickscope_now(TICKSCOPE_AFTER), before = 0;
     (void)now;
     for (struct packet *packet = batch; packet < batch + count; packet++) {
+        if (packet->kind > MOVE) {
+            packet->sent_tick = bed->data_counts.returned + before; /* it returns only behind these */
+            continue;
+        }
         tickscope_record(points->taken, packet->id, taken);
+        before++;
         if (bed->options->delay_ns > 0) delay(bed);
         if (bed->fib.primitive->read == 0) continue;
         struct address address = fib_read(&bed->fib, packet->user);
@@ -196,11 +316,14 @@ static size_t data_step(struct testbed *bed, struct points *points, int64_t now)
     }
     int64_t addressed = tickscope_now(TICKSCOPE_BEFORE);
     size_t admitted = bed->links.back.put(&bed->links.back, batch, count);
-    for (size_t at = 0; at < count; at++)
+    for (size_t at = 0; at < count; at++) {
+        if (batch[at].kind > MOVE) continue;
         tickscope_record_with(points->addressed, batch[at].id, addressed,
                               (struct tickscope_extra){.value = batch[at].address_id});
-    bed->data_counts.addressed += (int64_t)count;
-    bed->data_counts.return_drops += (int64_t)(count - admitted);
+        bed->data_counts.addressed++;
+        bed->data_counts.returned += at < admitted;
+        bed->data_counts.return_drops += at >= admitted;
+    }
     return count;
 }
 

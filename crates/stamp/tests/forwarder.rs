@@ -174,9 +174,12 @@ fn check_all_are_accounted_for(datapath: &str, layout: &str, fib: &str, ring: &s
 #[test]
 fn c_every_packet_is_received_dropped_or_written_and_each_stamp_is_there() {
     for (layout, ring) in LAYOUTS.iter().flat_map(|layout| ["8", "256", "newest"].map(|ring| (*layout, ring))) {
-        for fib in primitives().into_iter().filter(|fib| !fib.starts_with("rte")) {
+        for fib in ["rwl-spin", "rwl-park", "seqlock"] {
             check_all_are_accounted_for("rings", layout, fib, ring);
         }
+    }
+    for fib in primitives().into_iter().filter(|fib| !fib.starts_with("rte")) {
+        check_all_are_accounted_for("rings", "spread", fib, "8");
     }
 }
 
@@ -219,7 +222,7 @@ fn c_a_packet_is_misaddressed_if_its_user_moved_on_before_it_was_received() {
     let mut judged = 0;
     // Sender and receiver share a thread, so ticks say what was sent before what was received.
     for layout in ["single", "alone", "contended"] {
-        for fib in primitives() {
+        for fib in primitives().into_iter().filter(|fib| !fib.starts_with("rte")) {
             let trial = Trial::of(5, &["--layout", layout, "--fib", fib, "--packets", "4000", "--cdr", "0.2"]);
             let moved = trial.by_user("moved");
             let address: BTreeMap<i64, i64> =
@@ -366,7 +369,7 @@ fn c_bad_input_ends_with_a_sentence() {
     for (words, expected) in [
         (&["--fib", "rwl"][..], "rcu-sync, rte-hash-rwl or rte-hash-rcu, found rwl"),
         (&["--layout", "L0"], "expected --layout contended, alone, spread or single, found L0"),
-        (&["--datapath", "wires"], "expected --datapath rings or net_ring, found wires"),
+        (&["--datapath", "wires"], "expected --datapath rings, net_ring, udp, net_memif or net_af_packet, found wires"),
         (&["--invalid", "no"], "expected --invalid tell or fail, found no"),
         (&["--scheduling", "mine"], "expected --scheduling own or shared, found mine"),
         (&["--rate", "-1"], "expected --rate in packets a second from 0 to 1e+08, found -1"),
@@ -398,7 +401,7 @@ fn c_what_is_not_there_is_named() {
         (["--fib", "rcu"], "built without liburcu; run `make forwarder`"),
         (["--fib", "rcu-sync"], "built without liburcu"),
         (["--fib", "rte-hash-rcu"], "built without DPDK"),
-        (["--datapath", "net_ring"], "built without DPDK; run `make forwarder`"),
+        (["--datapath", "net_ring"], "cannot use --datapath net_ring: built without DPDK; run `make forwarder`"),
     ] {
         let (code, words_said) = said(Command::new(bare()).args(words).args(["--scheduling", "shared"]));
         assert!(code == Some(1) && words_said.contains(expected), "{words:?}: {words_said}");
@@ -511,4 +514,208 @@ fn c_a_core_that_was_away_is_told_as_stalled() {
         assert!(number(thread, "stalls") >= 1, "{line}");
     }
     check_verdict(&line);
+}
+
+/// Two processes that meet somewhere, each in a namespace or in none.
+struct Pair {
+    words: Vec<String>,
+    spaces: [Vec<String>; 2],
+}
+
+impl Pair {
+    /// Under ordinary scheduling, 6000 packets of 50 users.
+    fn of(datapath: &str, at: [&str; 2], spaces: [Vec<String>; 2]) -> [Command; 2] {
+        let common = ["--scheduling", "shared", "--users", "50", "--packets", "6000", "--datapath", datapath];
+        let pair = Self { words: common.map(str::to_owned).into(), spaces };
+        ["source", "forwarder"].map(|role| {
+            let end = usize::from(role == "forwarder");
+            let program = forwarder().to_str().unwrap().to_owned();
+            let line = [&pair.spaces[end][..], &[program], &pair.words[..]].concat();
+            let mut command = Command::new(&line[0]);
+            command.args(&line[1..]).args(["--role", role, "--at", at[end]]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command
+        })
+    }
+
+    fn here(datapath: &str, at: &str) -> [Command; 2] {
+        Self::of(datapath, [at, at], [vec![], vec![]])
+    }
+}
+
+/// What a process said at its end: exit code, line of JSON, words.
+fn ended(running: Running) -> (Option<i32>, String, String) {
+    let running = std::cell::RefCell::new(running);
+    until(|| running.borrow_mut().0.try_wait().unwrap().is_some());
+    let (mut running, mut line, mut words) = (running.into_inner(), String::new(), String::new());
+    std::io::Read::read_to_string(&mut running.0.stdout.take().unwrap(), &mut line).unwrap();
+    std::io::Read::read_to_string(&mut running.0.stderr.take().unwrap(), &mut words).unwrap();
+    (running.0.wait().unwrap().code(), line, words)
+}
+
+fn running(command: &mut Command) -> Running {
+    Running(command.spawn().unwrap())
+}
+
+fn free_port() -> String {
+    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// A path for a socket of this test.
+fn socket_path(name: &str) -> String {
+    let path = std::env::temp_dir().join(format!("tsf-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path); // of a test that was killed
+    path.to_str().unwrap().to_owned()
+}
+
+/// What both counted is the whole; where nothing may be lost on the way, nothing is.
+fn check_pair([mut source, mut forwarder]: [Command; 2], may_lose: bool) -> [String; 2] {
+    let forwarder = running(&mut forwarder);
+    let (source, forwarder) = (ended(running(&mut source)), ended(forwarder));
+    let what = format!("{source:?} {forwarder:?}");
+    assert_eq!((source.0, forwarder.0), (Some(0), Some(0)), "{what}");
+    let (of_source, of_forwarder) = (|name: &str| number(&source.1, name), |name: &str| number(&forwarder.1, name));
+    let sent = of_source("sent_data") + of_source("sent_moves");
+    assert_eq!(sent, 6000, "{what}");
+    assert_eq!(sent, of_forwarder("arrived") + of_source("there"), "{what}");
+    assert_eq!(
+        of_forwarder("returned"),
+        of_source("received") + of_source("misaddressed") + of_source("back"),
+        "{what}"
+    );
+    let ended = ["written", "control", "data", "return", "returned"].map(of_forwarder);
+    assert_eq!(of_forwarder("arrived"), ended.iter().sum::<i64>(), "{what}");
+    assert!(of_source("there") >= 0 && of_source("back") >= 0 && of_forwarder("torn") == 0, "{what}");
+    assert!(may_lose || of_source("there") + of_source("back") == 0, "{what}");
+    [source.2, forwarder.2]
+}
+
+#[test]
+fn c_two_processes_count_what_is_lost_between_them() {
+    let port = free_port();
+    let mut pair = Pair::here("udp", &port);
+    pair.iter_mut().for_each(|command| _ = command.args(["--rate", "0", "--layout", "spread", "--fib", "seqlock"]));
+    check_pair(pair, true);
+    if has_dpdk("net_memif, and net_af_packet") {
+        let at = socket_path("counts");
+        let mut pair = Pair::here("net_memif", &at);
+        pair.iter_mut().for_each(|command| _ = command.args(["--rate", "0", "--fib", "rte-hash-rcu"]));
+        check_pair(pair, false);
+        assert!(!Path::new(&at).exists());
+    }
+}
+
+/// Two namespaces with a link between them.
+struct Spaces([String; 2]);
+
+impl Spaces {
+    fn new() -> Self {
+        let id = std::process::id();
+        let (spaces, links) =
+            (["a", "b"].map(|end| format!("tsf{id}{end}")), ["a", "b"].map(|end| format!("vf{id}{end}")));
+        let spaces = Self(spaces);
+        let ip = |words: &[&str]| assert!(Command::new("ip").args(words).status().unwrap().success(), "ip {words:?}");
+        let [a, b] = &spaces.0;
+        ip(&["netns", "add", a]);
+        ip(&["netns", "add", b]);
+        ip(&["link", "add", &links[0], "netns", a, "type", "veth", "peer", "name", &links[1], "netns", b]);
+        for (space, link) in [(a, &links[0]), (b, &links[1])] {
+            ip(&["-n", space, "link", "set", link, "name", "wire"]);
+            ip(&["-n", space, "link", "set", "wire", "up"]);
+        }
+        spaces
+    }
+}
+
+impl Drop for Spaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Command::new("ip").args(["netns", "del", name]).status(); // it may not have been made
+        }
+    }
+}
+
+#[test]
+fn c_frames_of_an_interface_are_counted_by_both_ends() {
+    // SAFETY: it has no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("LEFT OUT: net_af_packet, only root makes namespaces");
+        return;
+    }
+    if !has_dpdk("net_af_packet") {
+        return;
+    }
+    let spaces = Spaces::new();
+    let inside = spaces.0.clone().map(|name| ["ip", "netns", "exec", &name].map(str::to_owned).to_vec());
+    let mut pair = Pair::of("net_af_packet", ["wire", "wire"], inside);
+    pair.iter_mut().for_each(|command| _ = command.args(["--rate", "100000", "--fib", "left-right"]));
+    check_pair(pair, true);
+}
+
+#[test]
+fn c_a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() {
+    if !has_dpdk("stale sockets of net_memif") {
+        return;
+    }
+    let at = socket_path("stale");
+    let of_another = std::os::unix::net::UnixListener::bind(&at).unwrap();
+    let (code, _, words) = ended(running(&mut Pair::here("net_memif", &at)[1]));
+    assert!(code == Some(2) && words.contains("expected --at PATH of a socket"), "{words}");
+    drop(of_another);
+    std::fs::remove_file(&at).unwrap();
+    std::fs::write(&at, "kept").unwrap();
+    let (code, _, words) = ended(running(&mut Pair::here("net_memif", &at)[1]));
+    assert!(code == Some(2) && words.contains("or of nothing"), "{words}");
+    assert_eq!(std::fs::read(&at).unwrap(), b"kept");
+    std::fs::remove_file(&at).unwrap();
+    let left = running(&mut Pair::here("net_memif", &at)[1]);
+    until(|| Path::new(&at).exists());
+    left.kill();
+    let [_, words] = check_pair(Pair::here("net_memif", &at), false);
+    assert!(words.contains("the socket of a process that is gone"), "{words}");
+}
+
+/// The other process is killed while this one polls.
+fn check_survivor(pair: [Command; 2], at: &str, role: &str) {
+    let directory = StampDirectory::new(&format!("forwarder-left-{role}"));
+    let [mut source, mut forwarder] = pair;
+    for command in [&mut source, &mut forwarder] {
+        command.args(["--rate", "2000", "--packets", "120000"]);
+    }
+    directory.measure(&mut source);
+    let (forwarder, source) = (running(&mut forwarder), running(&mut source));
+    until(|| stamps(&directory).get("received").is_some_and(|stamps| !stamps.is_empty()));
+    let (survivor, other) = if role == "source" { (source, forwarder) } else { (forwarder, source) };
+    other.kill();
+    let (code, line, words) = ended(survivor);
+    let gone = if role == "source" { "forwarder" } else { "source" };
+    let expected = format!("the {gone} at {at} went before it parted; what was counted until then is told");
+    assert!(code == Some(1) && words.contains(&expected), "{role}: {code:?} {words} {line}");
+    assert!(line.contains("\"the other process went\"") && line.contains("\"valid\": false"), "{line}");
+    let counted = if role == "source" { "received" } else { "arrived" };
+    assert!(number(&line, counted) > 0, "{line}");
+}
+
+#[test]
+fn c_a_process_whose_peer_is_killed_ends_and_says_what_it_counted() {
+    for role in ["source", "forwarder"] {
+        let port = free_port();
+        check_survivor(Pair::here("udp", &port), &port, role);
+        if has_dpdk("a peer of net_memif that is killed") {
+            let at = socket_path(role);
+            check_survivor(Pair::here("net_memif", &at), &at, role);
+            let _ = std::fs::remove_file(&at); // a killed forwarder leaves it
+        }
+    }
+}
+
+#[test]
+fn c_two_processes_of_two_traces_are_refused() {
+    let port = free_port();
+    let [mut source, mut forwarder] = Pair::here("udp", &port);
+    let forwarder = running(forwarder.args(["--seed", "7"]));
+    let source = running(&mut source);
+    let (code, _, words) = ended(forwarder);
+    assert!(code == Some(1) && words.contains("Give both the same --rate, --seconds, --packets"), "{words}");
+    assert_eq!(ended(source).0, Some(1));
 }

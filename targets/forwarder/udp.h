@@ -1,0 +1,87 @@
+/*
+ * The datapath `udp`: plain sockets of the kernel, one each process, a datagram a packet.
+ *
+ * The forwarder waits at its address and takes whoever sends first as its source. What the kernel has no room for is
+ * lost on the way, which the counts of both ends tell. A datagram of another size is none of ours. Sockets never block.
+ */
+
+static struct {
+    int socket, is_connected;
+    _Atomic int has_heard, is_refused; /* nobody listens at the other end any more */
+} udp;
+
+/* Errors of a call that says how many: what could be done at once, and whether the other end is there. */
+static size_t udp_count(int done, const char *what) {
+    if (done >= 0) return (size_t)done;
+    if (errno == ECONNREFUSED) atomic_store_explicit(&udp.is_refused, udp.has_heard, memory_order_relaxed);
+    else if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) fail(what);
+    return 0;
+}
+
+static size_t put_in_socket(struct link *link, const struct packet *packets, size_t count) {
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    (void)link;
+    memset(messages, 0, sizeof messages);
+    for (size_t at = 0; at < count; at++) {
+        parts[at] = (struct iovec){(void *)(uintptr_t)&packets[at], PACKET_BYTES};
+        messages[at].msg_hdr.msg_iov = &parts[at];
+        messages[at].msg_hdr.msg_iovlen = 1;
+    }
+    return udp_count(sendmmsg(udp.socket, messages, (unsigned)count, MSG_DONTWAIT), "sendmmsg");
+}
+
+static size_t take_from_socket(struct link *link, struct packet *packets, size_t most) {
+    struct mmsghdr messages[BATCH];
+    struct iovec parts[BATCH];
+    struct sockaddr_in from;
+    size_t kept = 0;
+    memset(messages, 0, sizeof messages);
+    for (size_t at = 0; at < most; at++) {
+        parts[at] = (struct iovec){&packets[at], PACKET_BYTES};
+        messages[at].msg_hdr = (struct msghdr){.msg_iov = &parts[at], .msg_iovlen = 1};
+    }
+    messages[0].msg_hdr.msg_name = &from;
+    messages[0].msg_hdr.msg_namelen = sizeof from;
+    if (!udp.is_connected) most = 1;
+    size_t count = udp_count(recvmmsg(udp.socket, messages, (unsigned)most, MSG_DONTWAIT, 0), "recvmmsg");
+    if (count > 0 && !udp.is_connected) {
+        if (connect(udp.socket, (struct sockaddr *)&from, sizeof from)) fail("connect");
+        udp.is_connected = 1;
+    }
+    for (size_t at = 0; at < count; at++) {
+        int is_whole = messages[at].msg_len == PACKET_BYTES && !(messages[at].msg_hdr.msg_flags & MSG_TRUNC);
+        if (is_whole && kept < at) packets[kept] = packets[at];
+        kept += (size_t)is_whole;
+        atomic_fetch_add_explicit(&link->strange, !is_whole, memory_order_relaxed);
+    }
+    if (kept > 0) atomic_store_explicit(&udp.has_heard, 1, memory_order_relaxed);
+    return kept;
+}
+
+static int udp_is_gone(void) {
+    return atomic_load_explicit(&udp.is_refused, memory_order_relaxed);
+}
+
+static void end_udp(void) {
+    close(udp.socket);
+}
+
+static struct links udp_links(const struct options *options) {
+    char host[INET_ADDRSTRLEN];
+    const char *colon = strrchr(options->at, ':');
+    if (colon == 0 || (size_t)(colon - options->at) >= sizeof host) refuse("--at ADDRESS:PORT", options->at);
+    memcpy(host, options->at, (size_t)(colon - options->at));
+    host[colon - options->at] = 0;
+    struct sockaddr_in address = ipv4(host, whole_number("the port of --at", colon + 1, 1, 65535));
+    int is_source = options->role == SOURCE, bytes = 1 << 22;
+    udp.socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (udp.socket < 0) fail("socket");
+    setsockopt(udp.socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    int error = is_source ? connect(udp.socket, (struct sockaddr *)&address, sizeof address)
+                          : bind(udp.socket, (struct sockaddr *)&address, sizeof address);
+    if (error) fail(options->at);
+    udp.is_connected = is_source;
+    struct link link = {.put = put_in_socket, .take = take_from_socket};
+    return (struct links){.there = link, .back = link, .is_gone = udp_is_gone, .end = end_udp};
+}
