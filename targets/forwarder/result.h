@@ -75,6 +75,20 @@ static void print_count(const char *name, int64_t count) {
     printf(", \"%s\": %lld", name, (long long)count);
 }
 
+/* A share of some; null: there were none. */
+static void print_share(const char *name, int64_t part, int64_t all) {
+    if (all > 0) printf(", \"%s\": %.6f", name, (double)part / (double)all);
+    else printf(", \"%s\": null", name);
+}
+
+/* Of the time of the core that was away the longest. */
+static double most_stalled(const struct result *result) {
+    double most = 0;
+    for (int at = 0; at < result->threads; at++)
+        if (stalled_share(&result->cores[at]) > most) most = stalled_share(&result->cores[at]);
+    return most;
+}
+
 static void print_cores(const struct result *result) {
     const int64_t *exchange = result->cores[0].exchange_ticks;
     printf(", \"exchange_ns\": [%.0f", nanoseconds(result, exchange[0]));
@@ -135,6 +149,10 @@ static void print_result(const struct result *result, const struct reasons *reas
     print_count("arrived", bed->arrival.packets);
     print_count("returned", bed->data_counts.returned);
     print_lost(bed);
+    print_share("misaddressed_share", bed->receiver.misaddressed, judged);
+    print_share("control_drop_share", bed->arrival.control_drops, bed->arrival.moves);
+    print_share("data_drop_share", bed->arrival.data_drops, bed->arrival.packets - bed->arrival.moves);
+    printf(", \"stalled_share_most\": %.6f", most_stalled(result));
     print_count("torn", bed->data_counts.torn);
     printf(", \"sent_batch_mean\": %.3f", batch_mean(bed->sender.row, bed->sender.batches));
     printf(", \"arrived_batch_mean\": %.3f", batch_mean(bed->arrival.packets, bed->arrival.batches));
