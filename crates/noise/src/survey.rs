@@ -32,6 +32,8 @@ pub const STUDY_BYTES: [u32; 6] = [16, 64, 4096, 17, 67, 4099];
 pub const MOST_BYTES: u32 = 16_384;
 /// Length of a window.
 const WINDOW: Duration = Duration::from_secs(1);
+/// Parts of a second that are summed up by themselves, for comparisons.
+const PARTS: f64 = 8.0;
 /// A quantum of time: short against a window, long against a reading.
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Detours that a window has room for; one that is full ends its window.
@@ -97,7 +99,8 @@ pub fn survey(
         let seconds = left().min(WINDOW.as_secs_f64()).max(QUANTUM.as_secs_f64());
         for variation in 0..plan.variations().count() {
             let ticks = (seconds * plan.hertz as f64) as i64;
-            window(&mut cores, &mut kernel, At { variation, ticks }, Seeing { plan, each });
+            let parts = if plan.detector == Detector::Fwq { 1 } else { ((seconds * PARTS) as usize).max(1) };
+            window(&mut cores, &mut kernel, At { variation, ticks }, Seeing { plan, parts, each });
         }
         let done = format!("{}: {:.0} of {} s", plan.detector, plan.seconds - left().max(0.0), plan.seconds);
         if !go_on(&done) || left() <= 0.0 || cores.iter().all(|of| of.gone.is_some()) {
@@ -189,6 +192,8 @@ struct Quanta {
 #[derive(Clone, Copy)]
 struct Seeing<'a> {
     plan: &'a NoisePlan,
+    /// Parts of the window that are summed up by themselves.
+    parts: usize,
     each: &'a (dyn Fn(SeenWindow) + Sync),
 }
 
@@ -302,10 +307,9 @@ impl OnCore {
         let (found, passes) = (std::mem::take(&mut self.found), &mut self.passes);
         match (ends, of.limit) {
             (Ok(ends @ [first, last]), Some(limit)) => {
-                let number = of.windows;
                 of.windows += 1;
                 of.measured_ticks += last - first;
-                let mut sum = WindowSum::of(last - first, &of.detours);
+                let (number, mut sums) = (of.sums.next(), WindowSum::parts(ends, seeing.parts, &of.detours));
                 // Where the recorder failed, a window without events says that nothing is known.
                 let nothing = KernelWindow::default();
                 let events = events.or_else(|| of.has_causes.then_some(&nothing));
@@ -313,10 +317,11 @@ impl OnCore {
                 for &detour in &found {
                     let cause = events.map(|events| events.cause(detour, core, thread));
                     detours.push((detour, cause.as_ref().map(|(cause, _)| cause.clone())));
-                    sum.add(detour, limit, cause.as_ref().map(|(cause, _)| cause), &of.detours);
-                    of.detours.add(detour, limit, number, cause);
+                    let part = WindowSum::part_of(detour.before, ends, seeing.parts);
+                    sums[part].add(detour, limit, cause.as_ref().map(|(cause, _)| cause), &of.detours);
+                    of.detours.add(detour, limit, number + part as u64, cause);
                 }
-                of.sums.push(sum);
+                sums.into_iter().for_each(|sum| of.sums.push(sum));
                 (seeing.each)(SeenWindow { core, thread, ends, limit, detours: &detours, events });
                 of.quanta.take(passes);
                 if seeing.plan.detector == Detector::Fwq {

@@ -45,15 +45,28 @@ pub(crate) struct Windows {
     /// Windows in a sum, and in the last one.
     each: u64,
     in_last: u64,
+    pushed: u64,
 }
 
 impl Default for Windows {
     fn default() -> Self {
-        Self { sums: Vec::new(), each: 1, in_last: 1 }
+        Self { sums: Vec::new(), each: 1, in_last: 1, pushed: 0 }
     }
 }
 
 impl WindowSum {
+    /// A window in so many parts, without detours.
+    pub(crate) fn parts([first, last]: [i64; 2], parts: usize, tally: &DetourTally) -> Vec<Self> {
+        let edge = |part: usize| (i128::from(last - first) * part as i128 / parts as i128) as i64;
+        (0..parts).map(|part| Self::of(edge(part + 1) - edge(part), tally)).collect()
+    }
+
+    /// The part that an instant lies in; a detour is in that in which it began.
+    pub(crate) fn part_of(tick: i64, [first, last]: [i64; 2], parts: usize) -> usize {
+        let (into, whole) = (i128::from(tick - first).max(0), i128::from(last - first).max(1));
+        ((into * parts as i128 / whole) as usize).min(parts - 1)
+    }
+
     /// A window without detours.
     pub(crate) fn of(measured_ticks: i64, tally: &DetourTally) -> Self {
         Self { measured_ticks, bands: vec![0; tally.bands.len()], ..Self::default() }
@@ -89,7 +102,13 @@ fn both(one: [i64; 2], other: [i64; 2]) -> [i64; 2] {
 }
 
 impl Windows {
+    /// Number of the next one.
+    pub(crate) fn next(&self) -> u64 {
+        self.pushed
+    }
+
     pub(crate) fn push(&mut self, window: WindowSum) {
+        self.pushed += 1;
         if self.in_last < self.each {
             self.in_last += 1;
             return self.sums.last_mut().expect("its first window was pushed").join(&window);
@@ -121,6 +140,18 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_window_add_up_and_each_instant_lies_in_one() {
+        let (tally, ends) = (DetourTally::new(1_000_000_000), [1_000, 2_003]);
+        let parts: Vec<i64> = WindowSum::parts(ends, 4, &tally).iter().map(|part| part.measured_ticks).collect();
+        assert_eq!(
+            (parts.iter().sum::<i64>(), parts.iter().max(), parts.iter().min()),
+            (1_003, Some(&251), Some(&250))
+        );
+        let of = |tick| WindowSum::part_of(tick, ends, 4);
+        assert_eq!([1_000, 1_250, 1_251, 1_753, 2_003].map(of), [0, 0, 1, 3, 3]);
+    }
 
     #[test]
     fn however_many_windows_there_are_few_sums_are_kept_in_order_and_they_add_up() {
