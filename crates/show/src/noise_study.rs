@@ -90,4 +90,4 @@ pub fn noise_study_figure(profile: &NoiseProfile, study: &Study) -> Option<Drawn
 }
 
 /// Places along an axis that dots are told apart on.
-const PLACES: usize = 400;
+const PLACES: usize = 240;
