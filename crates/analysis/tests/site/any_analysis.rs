@@ -182,6 +182,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         sent_once: vec![],
         rivals: vec![rivals()],
         noise: vec![],
+        pauses: Vec::new(),
         not_kept: None,
         one_counter: vec![],
         passages: PassageSummary::default(),
