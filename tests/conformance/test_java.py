@@ -1,6 +1,7 @@
 """The library in java/: its counter, threads and ends, and where it cannot stamp. See test_minimal_writer.py too."""
 
 import json
+import mmap
 import os
 import shutil
 import signal
@@ -13,8 +14,8 @@ import pyarrow.parquet as parquet
 import pytest
 import tickscope
 from java import HOMES, JAR, TREE, java
-from test_minimal_writer import command, wait_for  # noqa: F401
-from test_stamps import channels, stamps
+from test_minimal_writer import FIRST_ENTRY, Writer, command, record, wait_for  # noqa: F401
+from test_stamps import PROGRAMS, channels, stamps
 
 TABLE = TREE / "experiments/java.toml"
 KILLS = 200 if os.environ.get("TICKSCOPE_TESTS") == "all" else 3
@@ -332,10 +333,46 @@ def test_a_wrong_setting_is_named_with_what_was_expected(program):
 
 
 def test_a_policy_that_it_lacks_is_told_and_its_stamps_are_counted_as_refused(program):
-    _, said = program.end(java("Programs", "threads", "2"), TICKSCOPE_POLICY="p*=every 3")
-    assert len(said) == 1 and "null or buffered" in said[0] and "every" in said[0]
+    _, said = program.end(java("Programs", "threads", "2"), TICKSCOPE_POLICY="p*=keep 10s")
+    assert len(said) == 1 and "null, buffered, every, x of y, count or return-trip" in said[0] and "keep" in said[0]
     program.collect()
     assert [(of["stored"], of["refused"]) for of in channels(program.run)] == [(0, 3)]
+
+
+HAS = ("nth", "chosen", "counted", "returned")
+
+
+@pytest.mark.parametrize("ending", ["", " of a program that is killed"])
+def test_policies_that_it_has_keep_the_same_stamps_as_in_every_language(ending, command, tmp_path):  # noqa: F811
+    (steps,) = [of for of in PROGRAMS if of["name"] == f"each policy keeps the same stamps{ending}"]
+    opened = {step.split()[2]: step.split()[1] for step in steps["steps"] if step.startswith("open")}
+    numbers = [opened[point] for point in HAS]
+    own = [step for step in steps["steps"] if step == "kill" or step.split()[1] in numbers]
+    writer = Writer(command, tmp_path, java("Steps"), steps["environment"])
+    writer.take(*(step for step in own if step != "kill"))
+    writer.kill() if ending else writer.end()
+    writer.collect()
+    expected = {point: rows for point, rows in steps["stamps"].items() if point in HAS}
+    assert {point: [row[:4] for row in stamps(writer.run, point)] for point in HAS} == expected
+    assert channels(writer.run) == [of for of in steps["channels"] if of["point"] in HAS]
+
+
+def test_a_policy_that_is_switched_holds_from_the_next_stamp_on_and_no_block_has_two(command, tmp_path):  # noqa: F811
+    writer = Writer(command, tmp_path, java("Steps"), {"TICKSCOPE_POOL_BYTES": str(8 * 4096)})
+    writer.take("open 0 sent before slim", *record(0, 10))
+    policies = [(4, 2 << 32 | 5), (3, 4), (0, 0), (1, 0), (4, 5 << 32 | 5), (1, 0)]
+    for epoch, (number, parameter) in enumerate(policies, start=1):
+        with writer.pool().open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+            at = FIRST_ENTRY + 8 + epoch % 2 * 8
+            memory[at : at + 8] = parameter.to_bytes(8, "little")
+            memory[FIRST_ENTRY : FIRST_ENTRY + 8] = struct.pack("<II", number, epoch)
+        writer.take(*record(10 * epoch, 10 * epoch + 10))
+    writer.end()
+    told = writer.collect()
+    kept = [*range(10), 10, 11, 15, 16, 23, 27, *range(40, 50), *range(60, 70)]
+    assert writer.stored("sent") == [(id, 1000 + id) for id in kept]
+    assert [(row["stored"], row["seen"], row["refused"]) for row in writer.channels()] == [(len(kept), 10, 10)]
+    assert (told["lost"], told["uncommitted"]) == (0, 0)
 
 
 def test_a_pool_that_shall_make_stamps_wait_is_told_to_drop_them(program):

@@ -20,11 +20,12 @@ final class Layout {
     static final int POLICY = 0, ENTRY_STATE = 64, ENTRY_SERIAL = 68, ENTRY_THREAD = 76, ENTRY_KIND = 80;
     static final int DROPPED = 128, REFUSED = 136, LOST = 152, LOST_FIRST = 160, LOST_LAST = 168, ENTRY_POINT = 192;
     static final int ENTRY_FREE = 0, ENTRY_OPENING = 1, ENTRY_OPEN = 2, ENTRY_CLOSED = 3;
-    static final int NULL = 0, BUFFERED = 1;
+    static final int PARAMETERS = 8, COUNTED = 176, SEEN = 184;
+    static final int NULL = 0, BUFFERED = 1, EVERY = 3, X_OF_Y = 4, COUNT = 5, RETURN_TRIP = 7;
 
     static final int BLOCK_VERSION = 4, BLOCK_STATE = 8, SERIAL = 12, NUMBER = 16, BLOCK_INSTANCE = 24, THREAD = 52;
     static final int KIND = 64, BLOCK_LOST = 72, BLOCK_LOST_FIRST = 80, BLOCK_LOST_LAST = 88, POINT = 96;
-    static final int BLOCK_POLICY = 152;
+    static final int BLOCK_EPOCH = 20, BLOCK_PARAMETER = 144, BLOCK_POLICY = 152, BLOCK_END = 160, FIRST_OF_POLICY = 168;
     static final int FREE = 0, LEASED = 1, RELEASED = 2;
 
     static final int TSC = 1, CNTVCT = 2, MONOTONIC = 4;

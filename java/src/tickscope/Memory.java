@@ -21,6 +21,11 @@ final class Memory {
         return (int) INT.getOpaque(bytes, at);
     }
 
+    /** Reads a word that others change, before all that follows. */
+    long acquire(int at) {
+        return (long) LONG.getAcquire(bytes, at);
+    }
+
     int get(int at) {
         return (int) INT.get(bytes, at);
     }

@@ -177,11 +177,11 @@ final class Pool {
         if (entry == 0) {
             return null;
         }
-        int policy = settings.policyOf(point);
-        if (policy > Layout.BUFFERED && !isRefusalTold) {
+        Policy policy = settings.policyOf(point);
+        if (Policy.rule(policy.number, policy.parameter) == Policy.REFUSES && !isRefusalTold) {
             isRefusalTold = true;
-            Complaint.say("expected the policy of " + point + " as null or buffered, which programs in Java have;"
-                + " found " + Settings.nameOf(policy) + ". Its stamps are refused and counted");
+            Complaint.say("expected the policy of " + point + " as null, buffered, every, x of y, count or return-trip,"
+                + " which programs in Java have; found " + policy.name() + ". Its stamps are refused and counted");
         }
         int serial = memory.get(Layout.CHANNELS);
         memory.release(Layout.CHANNELS, serial + 1);

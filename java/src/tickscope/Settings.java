@@ -9,17 +9,13 @@ import java.util.regex.Pattern;
 final class Settings {
     private static final Pattern NODE = Pattern.compile("[A-Za-z0-9_-]{1,47}");
     private static final Pattern POINT = Pattern.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,46}");
-    private static final Pattern SHARE = Pattern.compile("[0-9]+ +of +[0-9]+");
-    /** Policies by number; those of {@code x of y} begin with a digit. */
-    private static final List<String> POLICIES = List.of(
-        "null", "buffered", "all", "every", "x of y", "count", "first-last", "return-trip", "keep", "own");
     /** Memory is addressed by numbers of 31 bits here; what is left of them is for entries. */
     private static final long POOL_MOST = 1L << 30;
 
     final String directory, node, whenFull;
     final byte[] key;
     final int blockBytes, blockCount;
-    private final Map<Pattern, Integer> policies;
+    private final Map<Pattern, Policy> policies;
 
     private Settings(Map<String, String> environment) {
         directory = environment.get("TICKSCOPE_DIR");
@@ -48,32 +44,27 @@ final class Settings {
         return POINT.matcher(name).matches();
     }
 
-    /** Number of a point's policy: that of the first glob which matches. */
-    int policyOf(String point) {
-        for (Map.Entry<Pattern, Integer> rule : policies.entrySet()) {
+    /** A point's policy: that of the first glob which matches. */
+    Policy policyOf(String point) {
+        for (Map.Entry<Pattern, Policy> rule : policies.entrySet()) {
             if (rule.getKey().matcher(point).matches()) {
                 return rule.getValue();
             }
         }
-        return Layout.BUFFERED;
+        return Policy.BUFFERED;
     }
 
-    static String nameOf(int policy) {
-        return POLICIES.get(policy);
-    }
-
-    private static Map<Pattern, Integer> policies(String text) {
-        Map<Pattern, Integer> rules = new LinkedHashMap<>();
+    private static Map<Pattern, Policy> policies(String text) {
+        Map<Pattern, Policy> rules = new LinkedHashMap<>();
         for (String rule : text.split(",")) {
             if (rule.isBlank()) {
                 continue;
             }
             String[] parts = rule.split("=", 2);
             expect(parts.length == 2, "TICKSCOPE_POLICY as glob=policy,...", rule);
-            String policy = parts[1].strip();
-            int number = SHARE.matcher(policy).matches() ? 4 : POLICIES.indexOf(policy.split(" ")[0]);
-            expect(number >= 0, "TICKSCOPE_POLICY to name a policy", policy);
-            rules.putIfAbsent(glob(parts[0].strip()), number);
+            Policy policy = Policy.of(parts[1].strip());
+            expect(policy != null, "TICKSCOPE_POLICY to name a policy", parts[1].strip());
+            rules.putIfAbsent(glob(parts[0].strip()), policy);
         }
         return rules;
     }
