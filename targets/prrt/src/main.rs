@@ -2,8 +2,11 @@
 //!
 //! Both end by themselves or at SIGTERM, and print one line of JSON with what they counted.
 
+mod comparison;
+
 use std::io;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -12,6 +15,8 @@ use std::thread;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
 use tickscope_load::{DueTicks, EventRate, Lateness, LoadPlan, SplitMix};
+use tickscope_prrt::filter;
+use tickscope_prrt::rivals::UDP_HEADERS;
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
     Coding, CodingChoice, Constraints, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan,
@@ -47,6 +52,9 @@ struct SenderOptions {
     address: String,
     /// Its port
     port: u16,
+    /// What carries the payloads
+    #[arg(long, value_enum, default_value = "prrt")]
+    over: Over,
     /// Payloads a second
     #[arg(long, default_value_t = 1000.0)]
     rate: f64,
@@ -93,6 +101,12 @@ struct ReceiverOptions {
     address: String,
     /// Port to listen at
     port: u16,
+    /// What carries the payloads
+    #[arg(long, value_enum, default_value = "prrt")]
+    over: Over,
+    /// Share of packets that the kernel is to lose on this socket, of any protocol
+    #[arg(long)]
+    lose: Option<f64>,
     /// Milliseconds between two feedbacks
     #[arg(long, default_value_t = 5.0)]
     feedback_ms: f64,
@@ -112,6 +126,26 @@ struct ReceiverOptions {
     wait: Wait,
 }
 
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Over {
+    /// PRRT
+    Prrt,
+    /// UDP alone: what is lost is lost
+    Udp,
+    /// TCP: all of it, in order
+    Tcp,
+}
+
+impl Over {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Prrt => "prrt",
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Wait {
     /// Asleep until something is due
@@ -127,8 +161,12 @@ fn main() -> ExitCode {
         unsafe { libc::signal(signal, stop as libc::sighandler_t) };
     }
     let ended = match Options::parse().role {
-        Role::Sender(options) => send(&options),
-        Role::Receiver(options) => receive(&options),
+        Role::Sender(options) => checked(&options).and_then(|()| match options.over {
+            Over::Prrt => send(&options),
+            _ => comparison::send(&options),
+        }),
+        Role::Receiver(options) if options.over == Over::Prrt => receive(&options),
+        Role::Receiver(options) => comparison::receive(&options),
     };
     match ended {
         Ok(counts) => println!("{counts}"),
@@ -188,11 +226,22 @@ fn payload(id: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
-fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
+fn checked(options: &SenderOptions) -> io::Result<()> {
     if !(ID_BYTES..=MOST_PAYLOAD_BYTES).contains(&options.size) {
         return Err(refused(&format!("--size of {ID_BYTES} to {MOST_PAYLOAD_BYTES} bytes"), options.size));
     }
-    let seconds_ns = ns("--seconds", options.seconds, 1e9)?;
+    Ok(())
+}
+
+/// When payloads are due, from now on.
+fn due_ticks(options: &SenderOptions, clock: &Stopwatch) -> io::Result<DueTicks> {
+    let (start, seconds_ns) = (clock.now(), ns("--seconds", options.seconds, 1e9)?);
+    let rate = EventRate::per_second(options.rate).map_err(io::Error::other)?;
+    let load = LoadPlan { rate, hertz: 1_000_000_000, start, until: start + seconds_ns, burst: 1 };
+    DueTicks::constant(&load).map_err(io::Error::other)
+}
+
+fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     let plan = SenderPlan {
         session: entropy::number()? as u32,
         coding: Coding::new(options.k, &options.parity).map_err(io::Error::other)?,
@@ -201,13 +250,11 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
         pace_ns: ns("--pace-us", options.pace_us, 1e3)?,
     };
     let deadline_ns = plan.deadline_ns;
-    let rate = EventRate::per_second(options.rate).map_err(io::Error::other)?;
     let sender = Sender::new(plan).map_err(io::Error::other)?;
     let (clock, link) = (Stopwatch::start(), socket((&options.address, options.port), true)?);
     let mut link = UdpSender::new(link, sender, clock, waits(options.wait)).map_err(io::Error::other)?;
     let start = clock.now();
-    let load = LoadPlan { rate, hertz: 1_000_000_000, start, until: start + seconds_ns, burst: 1 };
-    let mut due = DueTicks::constant(&load).map_err(io::Error::other)?;
+    let mut due = due_ticks(options, &clock)?;
     let mut lateness = Lateness::new(1_000_000);
     let mut unsubmitted = 0_u64;
     let mut adaptation = Adaptation::of(options)?;
@@ -227,6 +274,10 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
         link.run_until(until)?;
     }
     let mut counts = sent(&link, &lateness, unsubmitted);
+    let of = link.sender.counts();
+    let wire_bytes = of.bytes + (of.sources + of.parity) * UDP_HEADERS;
+    counts["wire_bytes"] = wire_bytes.into();
+    counts["overhead"] = (wire_bytes as f64 / (of.submitted * options.size as u64) as f64 - 1.0).into();
     counts["adaptation"] = adaptation.counts();
     Ok(counts)
 }
@@ -281,7 +332,8 @@ fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::
     let counts = link.sender.counts();
     let faults: Vec<String> = lateness.faults().iter().map(ToString::to_string).collect();
     json!({
-        "role": "sender", "submitted": counts.submitted, "unsubmitted": unsubmitted, "sources": counts.sources,
+        "role": "sender", "over": "prrt", "submitted": counts.submitted, "unsubmitted": unsubmitted,
+        "sources": counts.sources,
         "parity": counts.parity, "bytes": counts.bytes, "expired": counts.expired, "blocks": counts.blocks,
         "cut_short": counts.cut_short, "feedback": counts.feedback, "asked": counts.asked,
         "refused_asks": counts.refused_asks, "malformed": counts.malformed, "strangers": counts.strangers,
@@ -322,6 +374,7 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let model = options.drop.as_deref().map(LossModel::parse).transpose().map_err(io::Error::other)?;
     let dropper = model.map(|model| LossProcess::new(model, options.seed));
     let socket = socket((&options.address, options.port), false)?;
+    options.lose.map_or(Ok(()), |share| filter::lose(socket.as_fd(), share))?;
     let (application, deliveries) = mpsc::sync_channel(QUEUED);
     let taking = thread::spawn(move || apply(&deliveries));
     let at = (Stopwatch::start(), waits(options.wait));
@@ -334,7 +387,7 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let taken = taking.join().map_err(|_| io::Error::other("the application's thread panicked; report it"))?;
     let taken = taken.map_err(io::Error::other)?;
     Ok(json!({
-        "role": "receiver", "delivered": taken.delivered, "delivered_recovered": taken.recovered,
+        "role": "receiver", "over": "prrt", "delivered": taken.delivered, "delivered_recovered": taken.recovered,
         "corrupt": taken.corrupt, "dropped": dropped, "untaken": untaken, "sources": counts.sources,
         "parity": counts.parity, "recovered": counts.recovered, "feedback": counts.feedback, "asked": counts.asked,
         "hopeless": counts.hopeless, "given_up": counts.given_up, "evicted": counts.evicted,

@@ -24,11 +24,12 @@ fn ended(mut child: Child) -> (Option<i32>, String, String) {
 
 /// A receiver that listens, and its port.
 fn receiver(words: &[&str]) -> (Child, String) {
+    let table = if words.contains(&"tcp") { "/proc/net/tcp" } else { "/proc/net/udp" };
     let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let mut child = prrt(&[&["receiver", "127.0.0.1", &port.to_string()], words].concat());
     let listens = || {
         let place = format!(":{port:04X} ");
-        std::fs::read_to_string("/proc/net/udp").unwrap().lines().any(|line| line.contains(&place))
+        std::fs::read_to_string(table).unwrap().lines().any(|line| line.contains(&place))
     };
     let until = Instant::now() + WITHIN;
     while !listens() {
@@ -119,4 +120,32 @@ fn e2e_options_that_contradict_are_refused_with_what_helps() {
     assert!(code == Some(2) && err.contains("probabilities from 0 to 1, found 1.5"), "{err}");
     let (code, _, err) = ended(prrt(&["receiver", "192.0.2.1", "7400"]));
     assert!(code == Some(2) && err.contains("cannot use 192.0.2.1:7400"), "{err}");
+}
+
+#[test]
+fn e2e_the_same_payloads_go_over_udp_and_tcp_with_their_bytes_on_the_wire_counted() {
+    for (over, lose) in [("udp", "0.3"), ("tcp", "0.02"), ("prrt", "0.02")] {
+        let (sender, receiver) = transfer(
+            &["--over", over, "--rate", "500", "--size", "100", "--seconds", "0.4", "--deadline-ms", "300"],
+            &["--over", over, "--lose", lose],
+        );
+        let (submitted, delivered) = (count(&sender, "submitted"), count(&receiver, "delivered"));
+        assert_eq!((submitted, count(&receiver, "corrupt"), count(&receiver, "untaken")), (200, 0, 0), "{over}");
+        assert!(delivered > 0 && delivered <= submitted, "{over}: {delivered}");
+        // 0.7^200 is no chance: the kernel loses what it is told to, and UDP alone brings none of it back.
+        assert!(over != "udp" || delivered < submitted && count(&sender, "wire_bytes") == 200 * 128, "{sender}");
+        // What every payload takes at least: IPv4 and the headers of its protocol, or of a stream its length.
+        let least = match over {
+            "udp" => 128,
+            "tcp" => 102,
+            _ => 172,
+        };
+        assert!(count(&sender, "wire_bytes") >= 200 * least, "{over}: {sender}");
+        let overhead = count(&sender, "wire_bytes") as f64 / 20_000.0 - 1.0;
+        assert!((sender["overhead"].as_f64().unwrap() - overhead).abs() < 1e-9, "{over}: {sender}");
+    }
+    let (code, _, err) = ended(prrt(&["receiver", "127.0.0.1", "0", "--lose", "1.5"]));
+    assert!(code == Some(2) && err.contains("a share from 0 to below 1, found 1.5"), "{err}");
+    let (code, _, err) = ended(prrt(&["sender", "127.0.0.1", "1", "--over", "tcp"]));
+    assert!(code == Some(2) && err.contains("cannot connect to 127.0.0.1:1"), "{err}");
 }

@@ -1,0 +1,88 @@
+//! The roles of the program over UDP alone and over TCP, as those over PRRT.
+
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+use tickscope_load::Lateness;
+use tickscope_prrt::rivals::{Link, RivalSender, receive_tcp, receive_udp};
+use tickscope_prrt::udp::Stopwatch;
+use tickscope_prrt::{Delivery, filter};
+use tickscope_stamp::{Channel, Fields, Ordering};
+
+use crate::{Over, QUEUED, ReceiverOptions, SenderOptions, apply, due_ticks, is_stopped, ns, payload, socket};
+
+/// Sends over a rival; answers its counts.
+pub fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
+    let clock = Stopwatch::start();
+    let address = (options.address.as_str(), options.port);
+    let link = match options.over {
+        Over::Tcp => Link::tcp(address)?,
+        _ => Link::Udp(blocking(socket(address, true)?)?),
+    };
+    let mut link = RivalSender::new(link).map_err(io::Error::other)?;
+    let mut due = due_ticks(options, &clock)?;
+    let mut lateness = Lateness::new(1_000_000);
+    while let Some(next) = due.peek().filter(|_| !is_stopped()) {
+        let now = clock.now();
+        if now < next {
+            thread::sleep(Duration::from_nanos((next - now).min(100_000_000) as u64));
+            continue;
+        }
+        due.next();
+        lateness.record(next, clock.now(), 1);
+        link.submit(&payload(link.submitted, options.size));
+    }
+    // What is sent again is on the wire by then.
+    thread::sleep(Duration::from_nanos(ns("--deadline-ms", options.deadline_ms, 1e6)? as u64));
+    let wire_bytes = link.wire_bytes()?;
+    let payload_bytes = link.submitted * options.size as u64;
+    let faults: Vec<String> = lateness.faults().iter().map(ToString::to_string).collect();
+    Ok(json!({
+        "role": "sender", "over": options.over.word(), "submitted": link.submitted,
+        "refused_sends": link.refused_sends, "wire_bytes": wire_bytes,
+        "overhead": wire_bytes as f64 / payload_bytes as f64 - 1.0, "schedule_faults": faults,
+        "late_sends_p50_ns": lateness.quantile_ticks(500),
+    }))
+}
+
+fn blocking(socket: UdpSocket) -> io::Result<UdpSocket> {
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+/// Receives over a rival; answers its counts.
+pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
+    let address = (options.address.as_str(), options.port);
+    let (application, deliveries) = mpsc::sync_channel(QUEUED);
+    let taking = thread::spawn(move || apply(&deliveries));
+    let open = |point: &str, ordering| Channel::open(point, ordering, Fields::Slim).map_err(io::Error::other);
+    let (link_receive, hand_over) = (open("link-receive", Ordering::After)?, open("hand-over", Ordering::Before)?);
+    let mut untaken = 0_u64;
+    let take = |payload: Vec<u8>| {
+        let Some(id) = payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)) else { return };
+        link_receive.stamp(id as i64);
+        hand_over.stamp(id as i64);
+        untaken += u64::from(application.try_send(Delivery { id, payload, recovered: false }).is_err());
+    };
+    let lose = |socket: std::os::fd::BorrowedFd<'_>| options.lose.map_or(Ok(()), |share| filter::lose(socket, share));
+    match options.over {
+        Over::Tcp => receive_tcp(&TcpListener::bind(address)?, is_stopped, lose, take)?,
+        _ => {
+            let socket = socket(address, false)?;
+            lose(socket.as_fd())?;
+            receive_udp(&socket, is_stopped, take)?;
+        }
+    }
+    drop(application);
+    let taken = taking.join().map_err(|_| io::Error::other("the application's thread panicked; report it"))?;
+    let taken = taken.map_err(io::Error::other)?;
+    Ok(json!({
+        "role": "receiver", "over": options.over.word(), "delivered": taken.delivered, "corrupt": taken.corrupt,
+        "untaken": untaken,
+    }))
+}
