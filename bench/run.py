@@ -29,6 +29,7 @@ from policies import measure_policies
 from processes import (
     BUILD, CPUS, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, filesystem, measured, output_of, stamp_directory,
 )
+from prrt import measure_prrt
 from recorders import measure_rivals
 from sustained import Pace, figures_of, measure_sustained, pace
 
@@ -45,6 +46,7 @@ CRATES = {
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
     "codecs": ("store",), "java": ("stamp",), "sustained": ("cli", "store"), "load": ("load",),
     "noise": ("cli",),
+    "prrt": ("cli", "prrt"),
 }
 
 
@@ -419,13 +421,21 @@ def noise(options):
     return measure_noise(options)
 
 
+# ---- 20. PRRT --------------------------------------------------------------------------------------------------------
+
+
+def prrt(options):
+    """Coding beside copying, PRRT beside UDP and TCP: bench/prrt.py."""
+    return measure_prrt(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
     "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained, "load": load,
-    "java": java, "noise": noise,
+    "java": java, "noise": noise, "prrt": prrt,
 }
 
 

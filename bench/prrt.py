@@ -1,0 +1,94 @@
+"""PRRT beside what it is compared with: coding next to copying, and the same payloads over UDP alone and TCP.
+
+Coding is targets/prrt/examples/coding_cost.rs. The transports are experiments/prrt-rivals.toml: each trial is a run
+whose table has the delay with its interval and what broke the deadline or never came; the sender says how many bytes
+were on the wire.
+"""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from figures import figure, median
+from processes import RELEASE, ROOT, output_of
+
+ROUNDS, REPETITIONS, SECONDS = 7, 5, 10
+MIDDLES = ("p50_us", "p99_us", "missing", "overhead")
+# Targets of nanoseconds: encoding (8, 4), decoding beyond encoding, a search.
+MOST_ENCODE_NS, MOST_BEYOND_NS, MOST_SEARCH_NS = 2_000, 3_000, 1_000_000
+
+
+def measure_prrt(options):
+    """Rows for the table of figures, and everything else, raw."""
+    coding, lines = measure_coding(options)
+    transports, trials = measure_transports(options)
+    return coding + transports, {"coding": lines, "transports": trials}
+
+
+def measure_coding(options):
+    """Each figure is the median of its rounds."""
+    program = RELEASE / "examples" / "coding_cost"
+    lines = [json.loads(line) for line in output_of([program, options.of(ROUNDS)]).splitlines()]
+    rows = []
+    for k, parity in dict.fromkeys((line["k"], line["parity"]) for line in lines if "k" in line):
+        of = [line for line in lines if (line.get("k"), line.get("parity")) == (k, parity)]
+        encode, decode, copy = (median([line[name] for line in of]) for name in ("encode_ns", "decode_ns", "copy_ns"))
+        judged = (k, parity) == (8, 4)
+        floor = ("a copy of the block", copy)
+        least = ("<= 2 us", encode <= MOST_ENCODE_NS) if judged else ()
+        rows.append(figure(f"encode ({k}, {parity}) of 1200 bytes", encode, "ns", floor, *least))
+        beyond = ("<= encode + 3 us", decode <= encode + MOST_BEYOND_NS) if judged else ()
+        rows.append(figure(f"decode ({k}, {parity}), random losses", decode, "ns", ("encode", encode), *beyond))
+    for name in dict.fromkeys(line["search"] for line in lines if "search" in line):
+        took = median([line["search_ns"] for line in lines if line.get("search") == name])
+        rows.append(figure(f"search: {name}", took, "ns", None, "<= 1 ms", took <= MOST_SEARCH_NS))
+    return rows, lines
+
+
+def measure_transports(options):
+    """The medians of each transport's trials by loss, and all trials."""
+    text = (ROOT / "experiments" / "prrt-rivals.toml").read_text()
+    text = text.replace("../target/release/", f"{RELEASE}/")
+    text = text.replace("repetitions = 5", f"repetitions = {options.of(REPETITIONS)}")
+    with tempfile.TemporaryDirectory() as folder:
+        file, sweep = Path(folder) / "rivals.toml", Path(folder) / "sweep"
+        file.write_text(text)
+        run = [RELEASE / "tickscope", "run", file, "--seconds", str(options.of(SECONDS)), "--out", sweep]
+        subprocess.run(run, check=True, capture_output=True)
+        trials = [trial_of(folder) for folder in sorted(sweep.glob("trial-*"))]
+    rows = []
+    for loss in ("0", "0.01"):
+        by = {"udp": {}, "prrt": {}, "tcp": {}}
+        for over, middle in by.items():
+            some = [trial for trial in trials if (trial["over"], trial["loss"]) == (over, loss)]
+            middle |= {name: median([trial[name] for trial in some]) for name in MIDDLES}
+        floor = {name: by["udp"][name] for name in ("p50_us", "p99_us")}
+        for over, middle in by.items():
+            title = f"{over}, {float(loss):.0%} lost"
+            rows += [figure(f"{title}: {name[:3]}", middle[name], "us", ("udp", floor[name])) for name in floor]
+            rows.append(figure(f"{title}: not there by the deadline", middle["missing"], "of 1", None))
+            rows.append(figure(f"{title}: bytes on the wire beyond the payload", middle["overhead"], "of 1", None))
+    return rows, trials
+
+
+def trial_of(run):
+    """What a trial's run says: of quantiles the intervals too."""
+    done = subprocess.run([RELEASE / "tickscope", "show", run, "--json"], capture_output=True, text=True)
+    table = json.loads(done.stdout)  # exit codes 4 and 5: the deadline was not kept by all, which is what is counted
+    whole = next(row for row in table["stages"] if row["stage"] == "end-to-end")
+    texts = [event["text"] for event in table["events"] if '"role"' in (event["text"] or "")]
+    said = [json.loads(text.split(": ", 1)[1]) for text in texts]
+    sender = next(counts for counts in said if counts["role"] == "sender")
+    command = (run / "run.json").read_text()
+    in_time = table["limits"][0]["kept"]
+    ends = (("_us", "ns"), ("_lo_us", "lo_ns"), ("_hi_us", "hi_ns"))
+    quantiles = {f"{name}{key}": whole[name][of] / 1000 for name in ("p50", "p99") for key, of in ends}
+    return {
+        "over": sender["over"],
+        "loss": "0.01" if '"--lose","0.01"' in command.replace(" ", "").replace("\n", "") else "0",
+        **quantiles,
+        "missing": 1 - in_time / sender["submitted"],
+        "overhead": sender["overhead"],
+        "schedule_faults": sender["schedule_faults"],
+    }
