@@ -153,7 +153,8 @@ mod tests {
             "[1900ns][900ns]      7 messages dropped due to async logging".into(),
             "Safepoint".into(),
         ] {
-            assert_eq!(pauses(&wrong).pop(), Some(Err(())), "{wrong}");
+            let within = "[1890ns][890ns] end VM_Operation (0x0): A\n";
+            assert_eq!(pauses(&format!("{within}{wrong}")).pop(), Some(Err(())), "{wrong}");
         }
         let not_within =
             "[1895ns][895ns] GC(1) Pause Init Mark (G)   312 us\n[1896ns][896ns] GC(1) Concurrent Mark 1.0ms\n";
