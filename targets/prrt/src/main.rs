@@ -252,7 +252,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     let deadline_ns = plan.deadline_ns;
     let sender = Sender::new(plan).map_err(io::Error::other)?;
     let (clock, link) = (Stopwatch::start(), socket((&options.address, options.port), true)?);
-    let mut link = UdpSender::new(link, sender, clock, waits(options.wait)).map_err(io::Error::other)?;
+    let mut link = UdpSender::new(link, sender, clock, waits(options.wait))?;
     let start = clock.now();
     let mut due = due_ticks(options, &clock)?;
     let mut lateness = Lateness::new(1_000_000);
@@ -266,7 +266,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
         due.next();
         adaptation.adapt(&mut link.sender, next - start);
         lateness.record(next, clock.now(), 1);
-        unsubmitted += u64::from(link.submit(&payload(link.sender.next_id(), options.size)).is_err());
+        unsubmitted += u64::from(link.submit(|id| payload(id, options.size)).is_err());
     }
     link.sender.flush();
     let until = clock.now() + deadline_ns;

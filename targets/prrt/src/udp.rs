@@ -24,7 +24,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use tickscope_counter::NodeCounter;
-use tickscope_stamp::{Channel, Extra, Fields, OpenError, Ordering};
+use tickscope_stamp::{Channel, Extra, Fields, Ordering};
 
 use crate::{Delivery, Error, LossProcess, MOST_DATAGRAM_BYTES, PacketKind, Receiver, Sender, block_id};
 
@@ -105,6 +105,7 @@ pub struct UdpSender {
     clock: Stopwatch,
     waits: Waits,
     bytes: Vec<u8>,
+    counter: NodeCounter,
     send: Channel,
     submitted: Channel,
     link_send: Channel,
@@ -115,7 +116,8 @@ pub struct UdpSender {
 
 impl UdpSender {
     /// Opens its points on this thread.
-    pub fn new(socket: UdpSocket, sender: Sender, clock: Stopwatch, waits: Waits) -> Result<Self, OpenError> {
+    pub fn new(socket: UdpSocket, sender: Sender, clock: Stopwatch, waits: Waits) -> io::Result<Self> {
+        let open = |point: &str, ordering, fields| Channel::open(point, ordering, fields).map_err(io::Error::other);
         Ok(Self {
             sender,
             refused_sends: 0,
@@ -123,24 +125,28 @@ impl UdpSender {
             clock,
             waits,
             bytes: Vec::with_capacity(MOST_DATAGRAM_BYTES),
-            send: Channel::open("send", Ordering::Before, Fields::Slim)?,
-            submitted: Channel::open("submitted", Ordering::Plain, Fields::Slim)?,
-            link_send: Channel::open("link-send", Ordering::Before, Fields::Full)?,
-            link_sent: Channel::open("link-sent", Ordering::Plain, Fields::Wide)?,
+            counter: NodeCounter::from_environment().map_err(io::Error::other)?,
+            send: open("send", Ordering::Before, Fields::Slim)?,
+            submitted: open("submitted", Ordering::Plain, Fields::Slim)?,
+            link_send: open("link-send", Ordering::Before, Fields::Full)?,
+            link_sent: open("link-sent", Ordering::Plain, Fields::Wide)?,
             encode: [
-                Channel::open("encode-start", Ordering::Before, Fields::Wide)?,
-                Channel::open("encode-end", Ordering::After, Fields::Wide)?,
+                open("encode-start", Ordering::Before, Fields::Wide)?,
+                open("encode-end", Ordering::After, Fields::Wide)?,
             ],
-            feedback_receive: Channel::open("feedback-receive", Ordering::After, Fields::Wide)?,
+            feedback_receive: open("feedback-receive", Ordering::After, Fields::Wide)?,
         })
     }
 
-    /// Gives a payload to the transport, and sends what may be sent.
-    pub fn submit(&mut self, payload: &[u8]) -> Result<u64, Error> {
+    /// Gives the payload that `payload_of` makes of its id to the transport, and sends what may be sent. One that is
+    /// refused has no stamp: another one gets its id.
+    pub fn submit(&mut self, payload_of: impl FnOnce(u64) -> Vec<u8>) -> Result<u64, Error> {
         let now = self.clock.now();
         self.sender.on_time(now); // a block that is cut short now leaves ids out
-        self.send.stamp(self.sender.next_id() as i64);
-        let id = self.sender.submit(payload, now)?;
+        let payload = payload_of(self.sender.next_id());
+        let tick = self.counter.read(Ordering::Before);
+        let id = self.sender.submit(&payload, now)?;
+        self.send.record(id as i64, tick);
         self.submitted.stamp(id as i64);
         self.transmit();
         Ok(id)
