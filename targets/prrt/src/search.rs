@@ -18,6 +18,8 @@ use crate::{Error, LossModel};
 const MOST_PARITY: usize = 100;
 /// Rounds of a schedule that are looked at, at most, those of proactive parity apart.
 const MOST_ROUNDS: usize = 16;
+/// A probability that changes no residual loss that anybody asks for: numbers of losses beyond it are left out.
+const NEGLIGIBLE: f64 = 1e-25;
 
 /// An application's constraints.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -127,7 +129,8 @@ struct Losses {
     model: LossModel,
     probability: [Vec<f64>; 2],
     sources: [Vec<f64>; 2],
-    packets: usize,
+    /// The largest number of losses that is likelier than [`NEGLIGIBLE`].
+    most: usize,
 }
 
 impl Losses {
@@ -135,7 +138,7 @@ impl Losses {
         let bad = model.bad_share();
         let begun = |share: f64| [vec![share], vec![0.0; MOST_PARITY + 1]].concat();
         let nothing = vec![0.0; MOST_PARITY + 2];
-        Self { model, probability: [begun(1.0 - bad), begun(bad)], sources: [nothing.clone(), nothing], packets: 0 }
+        Self { model, probability: [begun(1.0 - bad), begun(bad)], sources: [nothing.clone(), nothing], most: 0 }
     }
 
     fn add_source(&mut self) {
@@ -143,7 +146,7 @@ impl Losses {
     }
 
     fn add(&mut self, is_source: bool) {
-        let most = (self.packets + 1).min(MOST_PARITY + 1);
+        let most = (self.most + 1).min(MOST_PARITY + 1);
         let lost = [self.model.lost_in_good, self.model.lost_in_bad];
         for ((lost, p), s) in lost.into_iter().zip(&mut self.probability).zip(&mut self.sources) {
             let newly = |probability: f64| if is_source { probability } else { 0.0 };
@@ -166,7 +169,12 @@ impl Losses {
                 *in_bad = good * leaves + bad * (1.0 - comes);
             }
         }
-        self.packets += 1;
+        self.most = most;
+        while self.probability.iter().all(|of| of[self.most] < NEGLIGIBLE) {
+            let cut = self.probability.iter_mut().chain(&mut self.sources);
+            cut.for_each(|of| of[self.most] = 0.0);
+            self.most -= 1;
+        }
     }
 
     /// The best schedule of the fewest parity packets that keep the residual loss, if its redundancy is below `limit`.
@@ -184,7 +192,8 @@ impl Losses {
                 let coding = (redundancy < limit).then(|| Coding::new(k as u8, &schedule).ok())??;
                 return Some(CodingChoice { coding, residual_loss, redundancy });
             }
-            beyond.push((0..MOST_PARITY + 2).map(|at| losses.probability[0][at] + losses.probability[1][at]).collect());
+            let [good, bad] = &losses.probability;
+            beyond.push(good.iter().zip(bad).map(|(good, bad)| good + bad).collect());
             losses.add(false);
         }
         None
