@@ -139,6 +139,12 @@ fn one_loss_too_many_recovers_nothing_and_what_no_code_made_is_refused() {
     forged[0] = None;
     forged[4].as_mut().unwrap()[0] ^= 0x80; // a length that no datagram has
     assert_eq!(code.recover(4, 4, &mut forged), None);
+    let uneven = [5, 30, 10, 20].map(|bytes| vec![9; bytes]);
+    let mut parity = code.encode(4, 5, &uneven);
+    *parity[0].last_mut().unwrap() ^= 1; // behind the end of the payload that is missing, where zeros belong
+    let mut forged: Vec<_> = uneven.iter().chain(&parity).cloned().map(Some).collect();
+    forged[0] = None;
+    assert_eq!(code.recover(4, 4, &mut forged), None);
     let mut long = block();
     (long[0], long[1]) = (None, Some(vec![7; 1000]));
     assert_eq!(code.recover(4, 4, &mut long), None);
