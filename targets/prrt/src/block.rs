@@ -19,7 +19,10 @@ pub(crate) struct Block {
     there: Vec<bool>,
     /// By index of a source packet: it was handed over.
     pub handed: Vec<bool>,
+    /// The latest deadline of its packets that came.
     pub expires_ns: i64,
+    /// The longest time to a deadline that one of them had: nearly all of it.
+    longest_left_ns: i64,
     /// How often more of it was asked for.
     pub asked: u8,
     /// When to ask; `i64::MAX`: not any more.
@@ -40,6 +43,7 @@ impl Block {
             there: vec![false; n.into()],
             handed: vec![false; k.into()],
             expires_ns: i64::MIN,
+            longest_left_ns: 0,
             asked: 0,
             ask_ns: i64::MAX,
             is_over: false,
@@ -85,6 +89,20 @@ impl Block {
     pub fn needs(&self) -> u8 {
         let there = self.there.iter().filter(|there| **there).count() as u8;
         self.sources().saturating_sub(there)
+    }
+
+    /// Takes note that a packet came with that much time left.
+    pub fn lasts(&mut self, now: i64, left_ns: i64) {
+        self.expires_ns = self.expires_ns.max(now.saturating_add(left_ns));
+        self.longest_left_ns = self.longest_left_ns.max(left_ns);
+    }
+
+    /// When nothing of it can come in time any more. Parity and the last payload have the last deadline; as long as
+    /// neither came, a payload may come that was submitted a whole deadline after the others.
+    pub fn forgotten_ns(&self) -> i64 {
+        let last = usize::from(self.sources()) - 1;
+        let is_known = self.there[last] || self.there[self.k.into()..].contains(&true);
+        self.expires_ns.saturating_add(if is_known { 0 } else { self.longest_left_ns })
     }
 
     /// Returns whether all its source packets were handed over.

@@ -172,7 +172,7 @@ impl Receiver {
 
     /// Does what is due at `now`: blocks that expired are cleaned, a sender that vanished is forgotten.
     pub fn on_time(&mut self, now: i64) {
-        while self.blocks.first_key_value().is_some_and(|(_, block)| block.expires_ns <= now) {
+        while self.blocks.first_key_value().is_some_and(|(_, block)| block.forgotten_ns() <= now) {
             self.drop_first();
         }
         let vanished_ns = self.plan.vanished_ns;
@@ -186,7 +186,7 @@ impl Receiver {
     pub fn wake_at(&self) -> Option<i64> {
         let peer = self.peer.as_ref()?;
         let feedback = peer.is_due.then_some(peer.feedback_ns);
-        let expiry = self.blocks.first_key_value().map(|(_, block)| block.expires_ns);
+        let expiry = self.blocks.first_key_value().map(|(_, block)| block.forgotten_ns());
         let asked = self.blocks.values().map(|block| block.ask_ns).min().filter(|ask_ns| *ask_ns < i64::MAX);
         let vanished = peer.heard_ns.saturating_add(self.plan.vanished_ns);
         [feedback, expiry, asked].into_iter().flatten().chain([vanished]).min()
@@ -274,7 +274,7 @@ impl Receiver {
         let held = block.bytes;
         block.take(header, payload);
         self.held_bytes += block.bytes - held;
-        block.expires_ns = block.expires_ns.max(now.saturating_add(i64::from(header.left_us) * 1000));
+        block.lasts(now, i64::from(header.left_us) * 1000);
         if header.kind == PacketKind::Source {
             self.counts.sources += 1;
             block.handed[index] = true;

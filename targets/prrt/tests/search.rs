@@ -121,6 +121,7 @@ fn agrees(choice: &CodingChoice, best: Option<f64>, loss: &LossModel) -> usize {
     }
     let Some(best) = best else { return 0 };
     assert!(choice.redundancy <= best * 1.05 + 1e-12, "{choice:?}: {best} is possible");
+    assert!(choice.redundancy >= best - 1e-12, "{choice:?}: {best} is the least that keeps the constraints");
     1
 }
 

@@ -176,6 +176,20 @@ fn payloads_that_expired_before_they_could_leave_are_counted_and_never_sent() {
 }
 
 #[test]
+fn a_payload_that_expired_is_left_out_though_its_block_goes_on() {
+    let mut sender = plan(4, &[0]);
+    (sender.pace_ns, sender.deadline_ns) = (20 * MS, 35 * MS);
+    let mut network = Network::new(sender, RECEIVER, (Way::clean(MS), Way::clean(MS)), 9);
+    (0..3).for_each(|id| assert_eq!(network.submit(), id));
+    network.run_until(15 * MS);
+    network.submit();
+    network.run_until(200 * MS);
+    let mut came: Vec<u64> = network.trips.keys().copied().collect();
+    came.sort_unstable();
+    assert_eq!((came, network.sender.counts().expired), (vec![0, 1, 3], 1));
+}
+
+#[test]
 fn a_sender_that_adapts_keeps_its_constraints_where_it_says_that_it_can() {
     const PAYLOADS: i64 = 8000;
     let bursts = LossModel { good_to_bad: 0.01, bad_to_good: 0.5, lost_in_good: 0.0, lost_in_bad: 1.0 };
