@@ -1,5 +1,7 @@
 /* What was counted, and the line of JSON that tells it. */
 
+#include "../harness/schedule.h"
+
 struct counts {
     uint64_t sent, send_failures, received, strangers, late_sends;
     struct tickscope_kernel_counts kernel;
@@ -26,23 +28,6 @@ static void add_kernel_counts(struct counts *counts, struct tickscope_kernel *ke
     sum->foreign += more->foreign;
 }
 
-static void print_number(const char *name, uint64_t number) {
-    printf(", \"%s\": %llu", name, (unsigned long long)number);
-}
-
-/* Whether every packet was sent when it was due; where it was not, what the trial says of the service is not valid. */
-static void print_schedule(const struct load_lateness *lateness) {
-    const char *fault = load_fault(lateness);
-    printf(", \"schedule\": {\"held\": %s, \"fault\": \"%s\"", fault ? "false" : "true", fault ? fault : "none");
-    print_number("late", lateness->late);
-    print_number("unsent", lateness->unsent);
-    print_number("late_limit_ns", lateness->late_ticks);
-    print_number("p50_ns", load_quantile_ticks(lateness, 500));
-    print_number("p999_ns", load_quantile_ticks(lateness, 999));
-    print_number("worst_ns", lateness->worst_ticks);
-    printf("}");
-}
-
 static void print_kernel(const struct options *options, const struct counts *counts) {
     static const char *const names[] = {"sched", "tx", "rx"};
     printf(", \"kernel\": {\"every\": %lld, \"matching\": \"%s\"", (long long)options->kernel_every, counts->matching);
@@ -57,13 +42,6 @@ static void print_kernel(const struct options *options, const struct counts *cou
     print_number("merged", counts->kernel.merged);
     print_number("foreign", counts->kernel.foreign);
     printf("}");
-}
-
-/* Whether the load was the one that was asked for: a sweep takes no figure of a trial in which it was not. */
-static void print_valid(const struct load_lateness *lateness) {
-    const char *fault = load_fault(lateness);
-    printf(", \"valid\": %s", fault ? "false" : "true");
-    if (fault) printf(", \"why\": [\"schedule: %s\"]", fault);
 }
 
 /* What a packet took: none of it from stamps. */
