@@ -57,7 +57,25 @@ def sweep_of(run, folder):
     return folder
 
 
-SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age", "sweep"]
+def sustain_file(folder):
+    """A search among two rates, of which a queue does not survive the higher one."""
+    source, include = TREE / "targets/queue/queue.c", TREE / "crates/stamp/include"
+    subprocess.run(["cc", "-pthread", "-D_GNU_SOURCE", "-I", include, "-o", folder / "queue", source], check=True)
+    options = "--rate {rate} --seconds {seconds} --capacity 1000000 --buffer 100000 --linger 60000 --late 60000"
+    command = f"[ {{rate}} = 1000 ] || exit 7; exec {folder / 'queue'} {options}"
+    (folder / "queue.toml").write_text(f"""
+run = {{ name = "queue", seconds = 0.2 }}
+network.kind = "loopback"
+clock.reference = "queue"
+layout.path = ["queue.enqueue", "queue.dequeue"]
+node = [{{ name = "queue", ends_run = true, command = ["sh", "-c", "{command}"] }}]
+sustain = {{ from = 1000, to = 2000, step = 1000, searches = 1, trials = 1, lost = 1.0, lag = 1000 }}
+""")
+    return folder / "queue.toml"
+
+
+SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
+SHOWN += ["sweep", "sustain"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -75,6 +93,8 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
     }
     if command == "sweep":
         words["sweep"] = ["show", sweep_of(swinging_run, tmp_path / "sweep")]
+    if command == "sustain":
+        words["sustain"] = ["sustain", sustain_file(tmp_path), "--out", tmp_path / "search"]
     found = json.loads(said(tickscope, *words[command], "--json"))
     assert list(lacking(json.loads(example), found, command)) == []
 

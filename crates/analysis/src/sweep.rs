@@ -23,7 +23,7 @@ use crate::analysis::{Analysis, analyse};
 use crate::compare::{Ends, Reference};
 use crate::error::Error;
 use crate::query::Query;
-use crate::ready::ready;
+use crate::ready::{ReadyRun, ready};
 use crate::scan::Scan;
 
 /// What all trials say. Ticks of the reference of the first trial that is in a figure; within a version keys are added,
@@ -268,17 +268,17 @@ impl SweepTrial {
     }
 }
 
-/// What a trial's run says.
-struct Measured {
-    reference: Reference,
-    figures: Vec<Option<TrialFigure>>,
-    dropped: u64,
-    /// How it stands to its limits, and which measure it lacks; it counts, however that is.
-    limits: Result<(), Error>,
+/// A trial's run, if it may be asked for figures.
+pub(crate) struct TrialRun {
+    pub ready: ReadyRun,
+    pub analysis: Analysis,
+    pub events: Vec<Event>,
 }
 
-impl Measured {
-    fn of(root: &Path, sweep: &SweepManifest, query: &Query, named: Option<&str>) -> Result<Self, Error> {
+impl TrialRun {
+    /// The run in that folder, which is to be the one of that name; neither damaged nor a finding, nor called invalid
+    /// by a program of its own.
+    pub fn of(root: &Path, query: &Query, named: Option<&str>) -> Result<Self, Error> {
         let run = Run::open(root)?;
         let found = TrialRecord::run_name(run.manifest());
         if let Some(named) = named.filter(|named| *named != found) {
@@ -291,14 +291,30 @@ impl Measured {
             return Err(fault.into());
         }
         let ready = ready(run, None)?;
-        let run = &ready.run;
-        let mut analysis = analyse(run, query, false)?;
+        let mut analysis = analyse(&ready.run, query, false)?;
         if let Some(fault) = std::mem::take(&mut analysis.refused).into_iter().next() {
             return Err(fault.into());
         }
-        let events = run.events()?.found;
+        let events = ready.run.events()?.found;
         analysis.standing(&events)?;
         expect_valid(&events)?;
+        Ok(Self { ready, analysis, events })
+    }
+}
+
+/// What a trial's run says.
+struct Measured {
+    reference: Reference,
+    figures: Vec<Option<TrialFigure>>,
+    dropped: u64,
+    /// How it stands to its limits, and which measure it lacks; it counts, however that is.
+    limits: Result<(), Error>,
+}
+
+impl Measured {
+    fn of(root: &Path, sweep: &SweepManifest, query: &Query, named: Option<&str>) -> Result<Self, Error> {
+        let TrialRun { ready, analysis, events } = TrialRun::of(root, query, named)?;
+        let run = &ready.run;
         let (mut quantiles, mut figures, mut limits) = (0, Vec::new(), analysis.expect_limits(&events));
         for measure in &sweep.measures {
             let found = match measure {

@@ -28,6 +28,7 @@ mod progress;
 mod report;
 mod run;
 mod show;
+mod sustain;
 mod sweep;
 mod tail;
 mod unmatched;
@@ -46,6 +47,7 @@ static NO_POOL: extern "C" fn() = tickscope_stamp::no_pool_at_load;
 fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
+        Command::Sustain(options) => sustain::sustain(options),
         Command::Channels(options) => live::channels(options),
         Command::Policy(options) => live::policy(options),
         Command::Dump(options) => live::dump(options),

@@ -21,17 +21,20 @@ use tickscope_trace::Quantile;
 use crate::failure::Failure;
 
 mod noise;
+mod sustain;
 
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
 };
+pub use sustain::SustainOptions;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
 /// Start with `tickscope doctor`, then `tickscope run -- COMMAND`, or `tickscope init` and `tickscope run FILE.toml`.
 ///
 /// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption; 4 a
-/// limit is violated, or what compare --fail-on names was found; 5 a limit, or what --fail-on names, is not resolved.
+/// limit is violated, or what compare --fail-on names was found; 5 a limit, what --fail-on names, or a sustained
+/// rate is not resolved.
 #[derive(Debug, Parser)]
 #[command(name = "tickscope", version)]
 pub struct Options {
@@ -43,6 +46,8 @@ pub struct Options {
 pub enum Command {
     /// Run one experiment file, or one command: start the nodes, take brackets, collect, print the table
     Run(RunOptions),
+    /// Search the highest rate that a run file's system sustains, an interval: [sustain] in the run file
+    Sustain(SustainOptions),
     /// Write a run file to start from
     Init(InitOptions),
     /// Say how the nodes of a run stand that goes on

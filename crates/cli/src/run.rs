@@ -3,7 +3,7 @@
 use std::io::{Write, stderr};
 
 use tickscope_analysis::Query;
-use tickscope_experiment::{Forward, RunSettings, RunSource, RunText, SweepPlan, interrupt};
+use tickscope_experiment::{Forward, RunSettings, RunSource, RunText, SustainPlan, SweepPlan, interrupt};
 use tickscope_store::{Run, SweepManifest};
 use tickscope_tick::printable;
 
@@ -18,6 +18,12 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let file = options.file.as_deref().map(RunText::read).transpose()?;
     if let Some(plan) = file.as_ref().map(SweepPlan::of).transpose()?.flatten() {
         return sweep::run(options, plan);
+    }
+    if file.as_ref().map(SustainPlan::of).transpose()?.flatten().is_some() {
+        return Err(Failure::input(
+            "expected a run file of one run or of a [sweep], found one with a [sustain]. tickscope sustain FILE makes \
+             its trials",
+        ));
     }
     let settings = settings(options, file);
     if options.check {

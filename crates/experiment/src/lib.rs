@@ -59,7 +59,10 @@ pub use readiness::{Readiness, Ready};
 pub use resume::resume;
 pub use run_file::{RunText, layout_of};
 pub use sample::run_file_to_start_from;
-pub use sweep::{SweepPlan, SweepSettings, check_sweep, continue_sweep, sweep};
+pub use sweep::{
+    SustainMethod, SustainPlan, SustainSettings, SweepPlan, SweepSettings, check_sustain, check_sweep, continue_sweep,
+    sustain, sweep,
+};
 pub use tickscope_analysis::Error;
 pub use window::Keep;
 

@@ -450,7 +450,7 @@ pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::SweepPlan;
+    use crate::sweep::{SustainPlan, SweepPlan};
     use std::collections::BTreeSet;
     use tickscope_store::{Codec, Encoding};
 
@@ -461,7 +461,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
         for file in std::fs::read_dir(folder).unwrap() {
             let file = RunText::read(&file.unwrap().path()).unwrap();
-            if SweepPlan::of(&file).unwrap().is_none() {
+            if SweepPlan::of(&file).unwrap().is_none() && SustainPlan::of(&file).unwrap().is_none() {
                 Plan::of(&file).unwrap();
             }
         }

@@ -8,7 +8,9 @@
 
 mod parameters;
 mod plan;
+mod search;
 mod substitution;
+mod sustain;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +29,8 @@ use crate::window::Keep;
 use crate::{Error, interrupt, notice, preflight};
 pub use plan::SweepPlan;
 use plan::duration;
+pub use search::SustainMethod;
+pub use sustain::{SustainPlan, SustainSettings, check_sustain, sustain};
 
 /// What is to be swept, and options that replace a run file's values.
 #[derive(Clone, Debug)]
@@ -97,6 +101,9 @@ pub fn continue_sweep(root: &Path) -> Result<(PathBuf, Result<(), Error>), Error
     };
     let there = known.run_file_place.as_deref().filter(|place| place.exists());
     let file = there.map_or_else(|| Ok(begun_by()), RunText::read)?;
+    if SustainPlan::of(&file)?.is_some() {
+        return Err(sustain::goes_on_by(root, &file));
+    }
     let plan = SweepPlan::of(&file)?.ok_or_else(|| differs(root, "it has no [sweep] any more"))?;
     let keep = known.keep_ms.and_then(Keep::of_ms);
     sweep(&SweepSettings { plan, out: Some(root.into()), seconds: known.seconds, keep })
@@ -114,6 +121,9 @@ fn begun(settings: &SweepSettings, root: &Path) -> Result<(SweepManifest, File),
     let seed = settings.plan.seed.map_or_else(|| conductor::random().map(|number| number as u32), Ok)?;
     let sweep = settings.plan.begun(seed, (settings.seconds, settings.keep.map(Keep::ms)));
     sweep.write(root)?;
+    if settings.plan.is_search {
+        return Ok((sweep, lock)); // who searches says so
+    }
     let (trials, seconds) = (settings.plan.trials(), settings.plan.seconds(settings.seconds()));
     notice::say(format!(
         "{} in {}, seed {seed}, measuring for {} at least",
@@ -265,6 +275,9 @@ impl Sweeping<'_> {
     /// `trial 7 of 40, rate = 4000; 5 min left`.
     fn told(&self, at: usize) -> String {
         let trial = &self.sweep.trials[at];
+        if self.settings.plan.is_search {
+            return format!("trial {}, {}", trial.number, self.sweep.told(&trial.point));
+        }
         let left = self.sweep.count(TrialState::Missing) as f64;
         let left = match self.spent.len() {
             0 => format!("{} left at least", duration(left * self.settings.seconds())),
@@ -275,6 +288,13 @@ impl Sweeping<'_> {
 
     fn interrupted(&self) -> Error {
         let made = self.sweep.count(TrialState::Made) + self.sweep.count(TrialState::Failed);
+        if self.settings.plan.is_search {
+            return Error::work(format!(
+                "interrupted after {}. The same command with --out {} goes on",
+                counted(made, "trial"),
+                quoted(self.root.display())
+            ));
+        }
         Error::work(format!(
             "interrupted; {made} of {} are made. tickscope resume {} makes the others",
             counted(self.sweep.trials.len(), "trial"),

@@ -221,6 +221,12 @@ pub enum TrialState {
 }
 
 impl TrialRecord {
+    /// One that is still to be made.
+    pub fn missing(number: u32, repetition: u32, point: Vec<usize>) -> Self {
+        let (state, folder, run, why, code) = (TrialState::Missing, None, None, None, 0);
+        Self { number, repetition, point, state, folder, run, why, code }
+    }
+
     /// What [`Self::run`] says of a run.
     pub fn run_name(manifest: &Manifest) -> String {
         format!("{:016x}", manifest.run)

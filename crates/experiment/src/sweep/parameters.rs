@@ -32,6 +32,11 @@ enum Scale {
 }
 
 impl ParameterPlan {
+    /// A parameter that takes these.
+    pub fn of_values(name: String, values: Vec<ParameterValue>) -> Self {
+        Self { name, values: Some(values), from: None, to: None, steps: None, scale: None }
+    }
+
     /// Its values.
     pub fn parameter(&self) -> Result<SweepParameter, String> {
         let wrong = |why: String| format!("[[sweep.parameter]] '{}': {why}", self.name);

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tickscope_store::{AgeFigure, Measure, SweepManifest, SweepOrder, SweepParameter, TrialRecord, TrialState};
+use tickscope_store::{AgeFigure, Measure, SweepManifest, SweepOrder, SweepParameter, TrialRecord};
 use tickscope_tick::{Place, counted};
 
 use super::parameters::{MOST_TRIALS, OF_THE_RUN, ParameterPlan, grid, points_of};
@@ -25,6 +25,8 @@ pub struct SweepPlan {
     /// `None`: drawn when the sweep begins.
     pub(crate) seed: Option<u32>,
     pub(crate) measures: Vec<Measure>,
+    /// Whether a search says which trials are made, one by one.
+    pub(crate) is_search: bool,
     /// The plan of the first point.
     pub(crate) first: Plan,
     /// The run file without its `[sweep]`, nor the folder, which is the sweep's.
@@ -94,9 +96,18 @@ impl SweepPlan {
         Self::checked(file, &section).map(Some).map_err(in_file)
     }
 
+    /// Trials of a search for a value of that parameter, none of which is known beforehand.
+    pub(crate) fn of_search(file: &RunText, parameter: ParameterPlan, stage: &str) -> Result<Self, String> {
+        let measure = vec![MeasurePlan { stage: Some(stage.into()), quantile: None, age: None, of: None }];
+        let order = SweepOrder::Given;
+        let section = Section { parameters: vec![parameter], repetitions: 1, order, seed: Some(0), measure };
+        Ok(Self { is_search: true, ..Self::checked(file, &section)? })
+    }
+
     fn checked(file: &RunText, section: &Section) -> Result<Self, String> {
         let mut table: toml::Table = toml::from_str(&file.text).map_err(|e| e.to_string())?;
         table.remove("sweep");
+        table.remove("sustain");
         let parameters = section.parameters.iter().map(ParameterPlan::parameter).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<&str> = parameters.iter().map(|of| of.name.as_str()).collect();
         if let Some(twice) = known.iter().enumerate().find(|(at, name)| known[..*at].contains(name)) {
@@ -112,6 +123,7 @@ impl SweepPlan {
             order: section.order,
             seed: section.seed,
             measures: Vec::new(),
+            is_search: false,
             table,
         };
         plan.first.run.out = plan.first.run.out.map(|out| file.folder.join(out));
@@ -224,17 +236,7 @@ impl SweepPlan {
             }
             trials.extend(order.into_iter().map(|at| (repetition, points[at].clone())));
         }
-        let trial = |(number, (repetition, point))| TrialRecord {
-            number,
-            repetition,
-            point,
-            state: TrialState::Missing,
-            folder: None,
-            run: None,
-            why: None,
-            code: 0,
-        };
-        (1..).zip(trials).map(trial).collect()
+        (1..).zip(trials).map(|(number, (repetition, point))| TrialRecord::missing(number, repetition, point)).collect()
     }
 
     /// What a sweep that begins writes down.
@@ -252,7 +254,7 @@ impl SweepPlan {
             order: self.order,
             seed,
             measures: self.measures.clone(),
-            trials: self.ordered(seed),
+            trials: if self.is_search { Vec::new() } else { self.ordered(seed) },
         }
     }
 

@@ -1,0 +1,456 @@
+//! Whether a trial's rate was sustained: what was lost, whether unanswered work or delays grew, and the limits given.
+//!
+//! Idea: an overloaded system that has a queue loses nothing until that is full, so loss alone finds a rate that is too
+//! high. What the backlog grows by is counted as loss (MLRsearch, RFC 9971, knows loss alone): by the mean number of
+//! traces under way in the last quarter of the trial, less that in the first. Delays that grow by a second in so many
+//! are the lag, of the medians of both quarters. Both are asked of the ends of the intervals that show the least of it,
+//! so that no clock makes a system fail. A trial that says nothing, because its generator was late, stamps were lost or
+//! evidence contradicts itself, is invalid: it counts for neither side.
+//!
+//! Assumes: the stage begins where work is offered; arrivals are spread evenly over the trial. Guarantees: a verdict
+//! has its reason; integers alone decide. Deliberately absent: which rate is tried next (`tickscope_experiment`).
+
+use std::path::Path;
+
+use serde::Serialize;
+use tickscope_store::{ParameterValue, TrialRecord, TrialState};
+use tickscope_tick::counted;
+
+use crate::error::Error;
+use crate::query::Query;
+use crate::scan::{Outcome, Part, Piece, Scan, Sink};
+use crate::spans::Span;
+use crate::sweep::TrialRun;
+
+const MILLION: i128 = 1_000_000;
+
+/// What a trial may lose, and by what delays may grow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SustainRule {
+    /// From where work is offered to where it is done.
+    pub stage: String,
+    /// Parts per million of what is offered that may be lost, growth of the backlog included.
+    pub lost_ppm: u32,
+    /// Microseconds that delays may grow by in a second.
+    pub lag_ppm: u32,
+}
+
+/// What a trial says of its rate, from best to worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SustainVerdict {
+    /// Nothing speaks against it.
+    Sustained,
+    /// A limit of the run file is violated.
+    Limit,
+    /// Delays grow.
+    Latency,
+    /// Unanswered work grows.
+    Backlog,
+    /// Work is lost.
+    Dropped,
+    /// A program of the trial failed.
+    Failed,
+    /// It says nothing of the rate.
+    Invalid,
+}
+
+impl SustainVerdict {
+    /// Its word in text and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sustained => "sustained",
+            Self::Limit => "limit",
+            Self::Latency => "latency",
+            Self::Backlog => "backlog",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// What a search found, of all its trials. Within a version keys are added, never removed or renamed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Sustained {
+    /// What the run file calls it.
+    pub name: String,
+    /// The parameter that was searched.
+    pub parameter: String,
+    /// How the next rate is chosen.
+    pub method: &'static str,
+    /// The least of the searches' lower bounds; `None`: one of them has none.
+    pub lower: Option<ParameterValue>,
+    /// The largest of their upper bounds; `None`: one of them has none.
+    pub upper: Option<ParameterValue>,
+    /// Why an end is missing.
+    pub why: Option<String>,
+    /// Each by itself.
+    pub searches: Vec<SustainSearch>,
+    /// In the order in which they were made.
+    pub trials: Vec<SustainTrial>,
+}
+
+/// One search.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SustainSearch {
+    /// From 1.
+    pub search: u32,
+    /// The highest rate that was judged sustained, below the upper bound (the relevant lower bound).
+    pub lower: Option<ParameterValue>,
+    /// The lowest rate that was judged not sustained (the relevant upper bound).
+    pub upper: Option<ParameterValue>,
+    /// Why an end is missing.
+    pub why: Option<String>,
+    /// How many trials it took.
+    pub trials: usize,
+}
+
+/// One trial and its verdict.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SustainTrial {
+    /// From 1, in the order in which they were made.
+    pub number: u32,
+    /// Which search asked for it, from 1.
+    pub search: u32,
+    /// Its rate.
+    pub rate: ParameterValue,
+    /// Its run, below the search's folder.
+    pub folder: Option<String>,
+    /// What it says of the rate.
+    pub verdict: SustainVerdict,
+    /// The reason.
+    pub why: String,
+    /// Traces that began; `None`: nobody could tell.
+    pub offered: Option<u64>,
+    /// Those that never reached the end of the stage.
+    pub lost: Option<u64>,
+    /// What the backlog grew by, at least, in parts per million of what was offered; below 0: it shrank, or the clocks
+    /// leave it open.
+    pub backlog_ppm: Option<i64>,
+    /// Microseconds that the median delay grew by in a second, at least.
+    pub lag_ppm: Option<i64>,
+}
+
+/// Looks at a trial of a search, below the search's folder `root`.
+pub fn judged(root: &Path, record: &TrialRecord, rate: ParameterValue, rule: &SustainRule) -> SustainTrial {
+    let (verdict, why, load) = match (record.state, &record.folder) {
+        (TrialState::Made, Some(folder)) => match judge(&root.join(folder), record.run.as_deref(), rule) {
+            Ok((verdict, why, load)) => (verdict, why, Some(load)),
+            Err(why) => (SustainVerdict::Invalid, why.to_string(), None),
+        },
+        (state, _) => {
+            // Of evidence that contradicts itself nobody can tell; a program that ended too soon did not sustain it.
+            let failed = state == TrialState::Failed && !Error::of_code(record.code, "").is_finding();
+            let verdict = if failed { SustainVerdict::Failed } else { SustainVerdict::Invalid };
+            (verdict, record.why.clone().unwrap_or_else(|| "it was not made".into()), None)
+        }
+    };
+    SustainTrial {
+        number: record.number,
+        search: record.repetition,
+        rate,
+        folder: record.folder.clone(),
+        verdict,
+        why,
+        offered: load.as_ref().map(|load| load.offered),
+        lost: load.as_ref().map(|load| load.lost),
+        backlog_ppm: load.as_ref().and_then(Load::backlog_ppm),
+        lag_ppm: load.and_then(|mut load| load.lag_ppm()),
+    }
+}
+
+fn judge(root: &Path, named: Option<&str>, rule: &SustainRule) -> Result<(SustainVerdict, String, Load), Error> {
+    let query = Query::default();
+    let TrialRun { ready, analysis, events } = TrialRun::of(root, &query, named)?;
+    let scan = Scan::of(&ready.run, &query)?;
+    let stage = scan.layout().stage_named(&rule.stage).map_err(Error::work)?;
+    let mut window = Window { stage, begins: None };
+    scan.over(&mut window)?;
+    let mut load = Load::of(stage, window.begins.unwrap_or((0, 0)));
+    scan.over(&mut load)?;
+    let channels = ready.run.channels()?.found;
+    let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
+    let limits = analysis.expect_limits(&events);
+    let (verdict, why) = load.verdict(rule, dropped, limits)?;
+    Ok((verdict, why, load))
+}
+
+/// When the first trace and the last one began: what the quarters are quarters of.
+struct Window {
+    stage: usize,
+    begins: Option<(i64, i64)>,
+}
+
+impl Window {
+    fn take(&mut self, (first, last): (i64, i64)) {
+        let known = self.begins.get_or_insert((first, last));
+        *known = (known.0.min(first), known.1.max(last));
+    }
+}
+
+impl Sink for Window {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        Self { stage: self.stage, begins: None }
+    }
+
+    fn merge(&mut self, part: Self) -> Result<(), Error> {
+        part.begins.into_iter().for_each(|begins| self.take(begins));
+        Ok(())
+    }
+}
+
+impl Part for Window {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        let from = piece.layout.stages()[self.stage].from;
+        let begins = (0..piece.traces.len()).filter_map(|row| piece.instant(from, row));
+        begins.for_each(|begins| self.take((begins.estimate, begins.estimate)));
+        Ok(())
+    }
+}
+
+/// What was offered, and what became of it in the first quarter and in the last.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    stage: usize,
+    first: i64,
+    quarter: i64,
+    pub offered: u64,
+    pub lost: u64,
+    /// Ids that were offered or done more than once.
+    twice: u64,
+    /// Traces with both stamps whose delay nothing bounds.
+    unbound: u64,
+    /// Ticks that traces were under way: in the first quarter at most, in the last at least.
+    under_way: [i128; 2],
+    /// Delays of those that began there: longest that they can be, and shortest.
+    delays: [Vec<i64>; 2],
+}
+
+impl Load {
+    fn of(stage: usize, (first, last): (i64, i64)) -> Self {
+        let quarter = last.saturating_sub(first) / 4;
+        let (under_way, delays) = ([0; 2], [Vec::new(), Vec::new()]);
+        Self { stage, first, quarter, offered: 0, lost: 0, twice: 0, unbound: 0, under_way, delays }
+    }
+
+    /// Takes a trace that began at that tick; `None`: it never ended.
+    fn take(&mut self, begins: i64, delay: Option<Span>) {
+        self.offered += 1;
+        let Some(delay) = delay else {
+            self.lost += 1;
+            return;
+        };
+        for (at, quarters, ticks) in [(0, 0, delay.hi), (1, 3, delay.lo)] {
+            let from = self.first.saturating_add(quarters * self.quarter);
+            let until = from.saturating_add(self.quarter);
+            let [begin, end] = [begins, begins.saturating_add(ticks)].map(|tick| tick.clamp(from, until));
+            self.under_way[at] += i128::from(end.max(begin) - begin);
+            if (from..=until).contains(&begins) {
+                self.delays[at].push(ticks);
+            }
+        }
+    }
+
+    /// What the backlog grew by from the middle of the first quarter to that of the last, three quarters of what was
+    /// offered later.
+    fn backlog_ppm(&self) -> Option<i64> {
+        let grown = 4 * MILLION * (self.under_way[1] - self.under_way[0]);
+        let offered = 3 * i128::from(self.offered) * i128::from(self.quarter);
+        (offered > 0).then(|| grown.div_euclid(offered) as i64)
+    }
+
+    fn lag_ppm(&mut self) -> Option<i64> {
+        let mut medians = self.delays.iter_mut().map(|delays| {
+            let middle = delays.len().checked_sub(1)? / 2;
+            Some(*delays.select_nth_unstable(middle).1)
+        });
+        let (first, last) = (medians.next()??, medians.next()??);
+        let apart = 3 * i128::from(self.quarter);
+        (apart > 0).then(|| (MILLION * (i128::from(last) - i128::from(first))).div_euclid(apart) as i64)
+    }
+
+    /// The worst that is true of it, and why; an error says that it tells nothing.
+    fn verdict(
+        &mut self,
+        rule: &SustainRule,
+        stamps_dropped: u64,
+        limits: Result<(), Error>,
+    ) -> Result<(SustainVerdict, String), Error> {
+        self.expect_told()?;
+        let of = |ppm: i64| format!("{} %", ppm as f64 / 1e4);
+        let allowed = i64::from(rule.lost_ppm);
+        let lost = (1_000_000 * u128::from(self.lost)).div_ceil(u128::from(self.offered)) as i64;
+        if lost > allowed && stamps_dropped > 0 {
+            return Err(Error::work(format!(
+                "{} found no room, so nobody can tell what the system lost. Give the points' channels more room",
+                counted(stamps_dropped, "stamp")
+            )));
+        }
+        let (backlog, lag) = match (self.backlog_ppm(), self.lag_ppm()) {
+            _ if lost > allowed => {
+                return Ok((SustainVerdict::Dropped, format!("lost {}; at most {} may be", of(lost), of(allowed))));
+            }
+            (Some(backlog), Some(lag)) => (backlog, lag),
+            _ => return Err(Error::work(self.too_few())),
+        };
+        let told = format!("lost {}, backlog grew by {}, lag {} ms/s", of(lost), of(backlog), lag as f64 / 1e3);
+        let most = format!("at most {} and {} ms/s may be", of(allowed), f64::from(rule.lag_ppm) / 1e3);
+        Ok(match limits {
+            _ if lost + backlog.max(0) > allowed => (SustainVerdict::Backlog, format!("{told}; {most}")),
+            _ if lag > i64::from(rule.lag_ppm) => (SustainVerdict::Latency, format!("{told}; {most}")),
+            Err(why) if why.code() == Error::violated("").code() => (SustainVerdict::Limit, format!("{why}; {told}")),
+            Err(why) => return Err(why),
+            Ok(()) => (SustainVerdict::Sustained, told),
+        })
+    }
+
+    /// Refuses what leaves open what was lost.
+    fn expect_told(&self) -> Result<(), Error> {
+        if self.twice > 0 {
+            return Err(Error::work(format!(
+                "{} came twice: nobody can tell which of them were lost. Give each arrival an id of its own",
+                counted(self.twice, "id")
+            )));
+        }
+        if self.unbound > 0 {
+            return Err(Error::work(format!(
+                "nothing bounds the delays of {}. tickscope show says of each clock what is known of it",
+                counted(self.unbound, "trace")
+            )));
+        }
+        if self.offered == 0 { Err(Error::work(self.too_few())) } else { Ok(()) }
+    }
+
+    fn too_few(&self) -> String {
+        format!(
+            "expected traces that began in the first and in the last quarter of the trial and ended, found {} of which \
+             {} ended. Measure for longer",
+            counted(self.offered, "trace"),
+            self.offered - self.lost
+        )
+    }
+}
+
+impl Sink for Load {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        let mut part = Self::of(self.stage, (0, 0));
+        (part.first, part.quarter) = (self.first, self.quarter);
+        part
+    }
+
+    fn merge(&mut self, part: Self) -> Result<(), Error> {
+        self.offered += part.offered;
+        self.lost += part.lost;
+        self.twice += part.twice;
+        self.unbound += part.unbound;
+        for at in 0..2 {
+            self.under_way[at] += part.under_way[at];
+            self.delays[at].extend(&part.delays[at]);
+        }
+        Ok(())
+    }
+}
+
+impl Part for Load {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        let from = piece.layout.stages()[self.stage].from;
+        for row in 0..piece.traces.len() {
+            let Some(begins) = piece.instant(from, row) else { continue };
+            self.twice += u64::from(piece.traces.occurrences()[row] > 0);
+            match piece.outcome(self.stage, row) {
+                (Outcome::Repeated, _) => {}
+                (Outcome::Refused, _) => self.unbound += 1,
+                (_, delay) => self.take(begins.estimate, delay),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: SustainRule = SustainRule { stage: String::new(), lost_ppm: 5_000, lag_ppm: 5_000 };
+
+    /// Arrivals at every tick of a thousand to a server that takes `service` millionths of a tick for each and has room
+    /// for so many; a clock leaves `open` ticks of each delay open.
+    fn queue(service: i64, room: i64, open: i64) -> Load {
+        const TICKS: i64 = 1_000; // of a microsecond, between two arrivals
+        const ARRIVALS: i64 = 10_000;
+        let mut load = Load::of(0, (0, (ARRIVALS - 1) * TICKS));
+        let mut free = 0;
+        for begins in (0..ARRIVALS).map(|at| at * TICKS) {
+            let ends = free.max(begins) + service * TICKS / 1_000_000;
+            if ends - begins > room * TICKS {
+                load.take(begins, None);
+                continue;
+            }
+            free = ends;
+            let estimate = ends - begins;
+            load.take(begins, Some(Span { estimate, lo: estimate - open, hi: estimate + open }));
+        }
+        load
+    }
+
+    fn of(load: &mut Load) -> SustainVerdict {
+        load.verdict(&RULE, 0, Ok(())).unwrap().0
+    }
+
+    #[test]
+    fn growth_of_the_backlog_is_a_loss_before_anything_is_lost() {
+        let (mut under, mut over, mut far) =
+            (queue(990_000, 1 << 40, 0), queue(1_010_000, 1 << 40, 0), queue(1_100_000, 100, 0));
+        assert_eq!(
+            [&mut under, &mut over, &mut far].map(of),
+            [SustainVerdict::Sustained, SustainVerdict::Backlog, SustainVerdict::Dropped]
+        );
+        // 1 % more work than it takes: the backlog grows by 1 % of what is offered, less what that is of 1.01.
+        assert_eq!((over.lost, over.backlog_ppm().unwrap() / 100), (0, 99));
+        assert_eq!(over.lag_ppm().unwrap() / 100, 100);
+        assert!(far.lost > 0);
+    }
+
+    #[test]
+    fn growth_that_the_clocks_leave_open_is_none() {
+        let mut open = queue(1_010_000, 1 << 40, 40_000);
+        assert_eq!(of(&mut open), SustainVerdict::Sustained);
+        let mut known = queue(1_010_000, 1 << 40, 10_000);
+        assert_eq!(of(&mut known), SustainVerdict::Backlog);
+    }
+
+    #[test]
+    fn what_may_be_lost_is_sustained_and_one_more_is_not() {
+        for (lost, verdict) in [(50, SustainVerdict::Sustained), (51, SustainVerdict::Dropped)] {
+            let mut load = queue(500_000, 100, 0);
+            (load.offered, load.lost) = (10_000, lost);
+            assert_eq!(of(&mut load), verdict, "{lost} of 10 000");
+        }
+    }
+
+    #[test]
+    fn delays_that_grow_a_limit_and_the_tools_own_losses_are_told_apart() {
+        let mut grows = queue(500_000, 100, 0);
+        let apart = 3 * grows.quarter / 1000; // a thousandth of the time between both quarters
+        let median = |load: &Load| load.delays[0][0];
+        let longest = median(&grows) + 6 * apart;
+        grows.delays[1].iter_mut().for_each(|delay| *delay = longest);
+        assert_eq!(of(&mut grows), SustainVerdict::Latency);
+        let longest = median(&grows) + 5 * apart;
+        grows.delays[1].iter_mut().for_each(|delay| *delay = longest);
+        assert_eq!(of(&mut grows), SustainVerdict::Sustained);
+        let (verdict, why) = grows.verdict(&RULE, 0, Err(Error::violated("p99"))).unwrap();
+        assert!(verdict == SustainVerdict::Limit && why.contains("p99"), "{why}");
+        assert!(grows.verdict(&RULE, 0, Err(Error::unresolved("open"))).is_err());
+        grows.lost = 1_000;
+        assert!(grows.verdict(&RULE, 1, Ok(())).unwrap_err().to_string().contains("no room"));
+        grows.twice = 1;
+        assert!(grows.verdict(&RULE, 0, Ok(())).unwrap_err().to_string().contains("came twice"));
+        assert!(Load::of(0, (0, 0)).verdict(&RULE, 0, Ok(())).is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! The highest rate that a system sustains: the interval of all searches, each search, each trial with its verdict.
+//!
+//! Guarantees: an end that is missing has its reason. Deliberately absent: computing, of which rate and what verdict.
+
+use tickscope_analysis::{SustainSearch, SustainTrial, Sustained};
+use tickscope_store::ParameterValue;
+
+use crate::document::{self, Block};
+use crate::quantity::{count, counted};
+
+/// As text for a terminal.
+pub fn sustained_text(found: &Sustained) -> String {
+    let mut blocks = vec![Block::paragraph(sentence(found))];
+    blocks.extend(found.why.iter().cloned().map(Block::Alarm));
+    let columns = ["search", "sustained", "not sustained", "trials"];
+    blocks.extend([Block::paragraph(""), Block::table("Searches", &columns, found.searches.iter().map(search))]);
+    let columns = ["trial", "search", found.parameter.as_str(), "verdict", "offered", "lost", "backlog %", "lag ms/s"];
+    blocks.extend([Block::paragraph(""), Block::table("Trials", &columns, found.trials.iter().map(trial))]);
+    blocks.push(Block::paragraph(""));
+    blocks.push(Block::paragraph(
+        "The interval holds that of each search: between the highest rate that it judged sustained and the lowest that \
+         it judged not. Growth of the backlog, in parts of what was offered, counts as loss; lag is what delays grew \
+         by; both at least, by the clocks' bounds. A trial that is invalid counts for neither side.",
+    ));
+    let said = found.trials.iter().filter(|trial| trial.offered.is_none());
+    blocks.extend(said.map(|trial| Block::Alarm(format!("Trial {}: {}", trial.number, trial.why))));
+    document::text(&blocks)
+}
+
+fn sentence(found: &Sustained) -> String {
+    let interval = match (&found.lower, &found.upper) {
+        (Some(lower), Some(upper)) => format!("between {lower} and {upper}"),
+        (Some(lower), None) => format!("{lower} or more"),
+        (None, Some(upper)) => format!("less than {upper}"),
+        (None, None) => "not told".into(),
+    };
+    format!(
+        "{}: the highest {} that is sustained is {interval}, by {} ({}, {}).",
+        found.name,
+        found.parameter,
+        found.method,
+        match found.searches.len() {
+            1 => "one search".into(),
+            several => format!("{several} searches"),
+        },
+        counted(found.trials.len(), "trial")
+    )
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "–".into())
+}
+
+fn search(found: &SustainSearch) -> Vec<String> {
+    let of = |rate: &Option<ParameterValue>| or_dash(rate.as_ref().map(ToString::to_string));
+    vec![found.search.to_string(), of(&found.lower), of(&found.upper), found.trials.to_string()]
+}
+
+fn trial(found: &SustainTrial) -> Vec<String> {
+    let share = |ppm: Option<i64>, of: f64| or_dash(ppm.map(|ppm| format!("{:.2}", ppm as f64 / of)));
+    vec![
+        found.number.to_string(),
+        found.search.to_string(),
+        found.rate.to_string(),
+        found.verdict.word().into(),
+        or_dash(found.offered.map(count)),
+        or_dash(found.lost.map(count)),
+        share(found.backlog_ppm, 1e4),
+        share(found.lag_ppm, 1e3),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use tickscope_analysis::SustainVerdict;
+
+    use super::*;
+
+    fn found(lower: Option<i64>, upper: Option<i64>, why: Option<&str>) -> Sustained {
+        let [lower, upper] = [lower, upper].map(|rate| rate.map(ParameterValue::Integer));
+        let why = why.map(String::from);
+        let search =
+            SustainSearch { search: 1, lower: lower.clone(), upper: upper.clone(), why: why.clone(), trials: 2 };
+        let trial = |number, verdict, offered: Option<u64>| SustainTrial {
+            number,
+            search: 1,
+            rate: ParameterValue::Integer(4_000),
+            folder: None,
+            verdict,
+            why: "schedule: late".into(),
+            offered,
+            lost: offered,
+            backlog_ppm: offered.map(|_| 12_345),
+            lag_ppm: offered.map(|_| 1_500),
+        };
+        Sustained {
+            name: "t".into(),
+            parameter: "rate".into(),
+            method: "bisection",
+            lower,
+            upper,
+            why,
+            searches: vec![search],
+            trials: vec![trial(1, SustainVerdict::Backlog, Some(800)), trial(2, SustainVerdict::Invalid, None)],
+        }
+    }
+
+    #[test]
+    fn an_interval_its_searches_and_its_trials_are_told() {
+        let text = sustained_text(&found(Some(3_000), Some(4_000), None));
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(text.contains("the highest rate that is sustained is between 3000 and 4000, by bisection"), "{text}");
+        let row = |words: &[&str]| assert!(rows.iter().any(|row| row.as_slice() == words), "{words:?}: {text}");
+        row(&["1", "3000", "4000", "2"]);
+        row(&["1", "1", "4000", "backlog", "800", "800", "1.23", "1.50"]);
+        row(&["2", "1", "4000", "invalid", "–", "–", "–", "–"]);
+        assert!(text.contains("Trial 2: schedule: late"), "{text}");
+    }
+
+    #[test]
+    fn an_end_that_is_missing_has_its_reason() {
+        for (lower, upper, said) in
+            [(Some(3), None, "is 3 or more"), (None, Some(4), "is less than 4"), (None, None, "is not told")]
+        {
+            let text = sustained_text(&found(lower, upper, Some("cannot tell: late")));
+            assert!(text.contains(said) && text.contains("cannot tell: late"), "{text}");
+        }
+    }
+}
