@@ -75,6 +75,12 @@ impl ClockMap {
         Ok(segments.iter().map(|s| (s.first_b, s.last_b, s.anchor_b, s.base_a, s.mult, s.shift, s.pad)).collect())
     }
 
+    /// The exact bounds where one of them bends: tick, lower and upper bound in units of `2 ** -FRACTION_BITS`.
+    fn vertices(&self, first: i64, last: i64) -> Result<Vec<(i64, i128, i128)>, Refusal> {
+        let vertices = self.0.vertices(Tick::new(first), Tick::new(last))?;
+        Ok(vertices.into_iter().map(|(tick, [lo, hi])| (tick.get(), lo, hi)).collect())
+    }
+
     /// Slowest and fastest rate that the true map can have, in units of `2 ** -fraction_bits`.
     #[getter]
     fn slopes(&self) -> (i128, i128) {

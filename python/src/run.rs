@@ -8,7 +8,7 @@ use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{
     AgeQuery, Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse, analyse_counts,
-    analyse_with_figures, clock_map_of, compare, durations, ready,
+    analyse_with_figures, clock_map_of, compare, durations, ready, role,
 };
 use tickscope_bracket::Rho;
 use tickscope_show::stage_table::{self, Shown, View};
@@ -35,6 +35,11 @@ const GOES_ON: &str = "this run goes on: figures are of what was stored until no
 type Asked = (Option<String>, Option<String>, Option<Vec<String>>);
 /// Files that can be read, and why others cannot.
 type Files = (Vec<PathBuf>, Vec<String>);
+
+/// A point's name, its counter, the width of a reading and the clock map, `None` on the reference.
+type PointPlan = (String, usize, i64, Option<ClockMap>);
+/// A stage's name, the indices of its points, and its role.
+type StagePlan = (String, usize, usize, &'static str);
 
 /// What is asked of slow traces.
 #[derive(Serialize)]
@@ -171,6 +176,30 @@ impl Run {
         py.detach(|| Ok(ClockMap(clock_map_of(&self.ready()?.run, &domain, &query)?)))
     }
 
+    /// What another engine computes the table from: points, stages, and whether their order was inferred. Refused where
+    /// that is not all that decides.
+    fn plan(&self, py: Python<'_>, query: Asked) -> Result<(Vec<PointPlan>, Vec<StagePlan>, bool), Refusal> {
+        let query = parsed(query)?;
+        py.detach(|| {
+            let scan = Scan::of(&self.ready()?.run, &query)?;
+            let (layout, clocks) = (scan.layout(), scan.clocks());
+            if let Some(edge) = layout.links().first() {
+                let [from, to] = [edge.from, edge.to].map(|point| &layout.points()[point].place);
+                return Err(elsewhere(format!("{from} and {to} are joined by other things than equal ids")));
+            }
+            let point = |index: usize| {
+                let name = layout.points()[index].place.to_string();
+                let why = "is not related to the reference by its node's counter alone";
+                let way = clocks.counter_way(index).ok_or_else(|| elsewhere(format!("{name} {why}")))?;
+                Ok((name, way.counter, way.width, way.clock_map.cloned().map(ClockMap)))
+            };
+            let points = (0..layout.points().len()).map(point).collect::<Result<_, Refusal>>()?;
+            let stages = layout.stages().iter();
+            let stages = stages.map(|stage| (stage.name.clone(), stage.from, stage.to, role(stage.role)));
+            Ok((points, stages.collect(), layout.is_inferred()))
+        })
+    }
+
     /// `node.counter` for a node's name; anything else as it is.
     fn label(&self, name: &str) -> String {
         let node = self.opened.manifest().nodes.iter().find(|node| node.name.as_str() == name);
@@ -250,6 +279,13 @@ impl Run {
             Refusal::new(format!("expected a point that was stamped: {all}; found '{wanted}'. Choose one of them"))
         })
     }
+}
+
+/// What only the core tells exactly.
+fn elsewhere(found: String) -> Refusal {
+    Refusal::new(format!(
+        "expected a run whose table SQL tells to the last tick, found one where {found}. Open it without engine"
+    ))
 }
 
 /// Reads what may be asked differently than the run declares.

@@ -92,7 +92,7 @@ pub use null_points::unstamped_point;
 pub use over_time::{OverTime, TimeWindow, Trend};
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};
-pub use public_json::{AssumptionJson, FaultJson, RunJson, VERSION};
+pub use public_json::{AssumptionJson, FaultJson, RunJson, VERSION, role};
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
 pub use rivals::{NodeRivals, RivalBound, RivalMethod, RivalWidth};

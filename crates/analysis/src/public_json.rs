@@ -690,7 +690,8 @@ fn unused<'a>(unused: &'a [(&'static str, u64)]) -> Vec<UnusedJson<'a>> {
     unused.iter().map(|&(reason, count)| UnusedJson { reason, count }).collect()
 }
 
-pub(crate) fn role(role: StageRole) -> &'static str {
+/// The word for a stage's role.
+pub fn role(role: StageRole) -> &'static str {
     match role {
         StageRole::Path => "path",
         StageRole::EndToEnd => "end-to-end",

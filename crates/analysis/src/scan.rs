@@ -224,6 +224,11 @@ impl Scan {
         &self.inputs.layout
     }
 
+    /// The clock of every point.
+    pub fn clocks(&self) -> &Clocks {
+        &self.inputs.clocks
+    }
+
     /// What the evidence knows of each clock that is not the reference's.
     pub fn clock_maps(&self) -> &[ClockMapSummary] {
         &self.inputs.clock_maps

@@ -210,6 +210,20 @@ impl ClockMap {
         segment::cover(&self.envelope, self.frame, first, last)
     }
 
+    /// The exact bounds at `from`, at `to`, and at each tick between next to which one of them bends, in units of 2^-60
+    /// reference ticks: between two neighbours both are straight. For engines that compute by table; none where
+    /// `to < from`.
+    pub fn vertices(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Vec<(Tick<Local>, [i128; 2])>, Finding> {
+        let (first, last) = (self.frame.local(from)?, self.frame.local(to)?);
+        let bends = if first <= last { self.envelope.bends(first, last) } else { Vec::new() };
+        let origin = i128::from(self.frame.reference) << Cone::FRACTION_BITS;
+        let vertex = |y: i64| {
+            let Bounds { lo, hi } = self.envelope.at(y);
+            (Tick::new(self.frame.local + y), [origin + lo, origin + hi])
+        };
+        Ok(bends.into_iter().map(vertex).collect())
+    }
+
     /// Half the intervals' widths at these ticks, in reference ticks.
     pub fn half_widths(&self, at: impl IntoIterator<Item = Tick<Local>>) -> Result<HalfWidths, Finding> {
         let half_width = |tick| self.interval(tick).map(Interval::half_width);

@@ -88,6 +88,30 @@ proptest! {
             held(&clock_map, segment, &ticks)?;
         }
     }
+
+    #[test]
+    fn property_straight_lines_between_vertices_are_interval_and_estimate_at_every_tick(
+        world in world::worlds(RHO, 30), from in -(1i64 << 36)..1 << 37, length in 0i64..1 << 38,
+        inside in prop::collection::vec(any::<prop::sample::Index>(), 10),
+    ) {
+        let clock_map = clock_map(&world);
+        let (from, to) = (world.local(from), world.local(from + length));
+        let vertices = clock_map.vertices(Tick::new(from), Tick::new(to)).unwrap();
+        prop_assert_eq!((vertices[0].0.get(), vertices[vertices.len() - 1].0.get()), (from, to));
+        prop_assert!(clock_map.vertices(Tick::new(to), Tick::new(from)).unwrap().len() <= 1);
+        for pair in vertices.windows(2) {
+            let [(first, begin), (last, end)] = [(pair[0].0.get(), pair[0].1), (pair[1].0.get(), pair[1].1)];
+            let apart = i128::from(last - first);
+            for y in inside.iter().map(|i| first + i.index((last - first) as usize) as i64).chain([last]) {
+                let along = |side: usize| begin[side] + (end[side] - begin[side]) / apart * i128::from(y - first);
+                prop_assert_eq!([(end[0] - begin[0]) % apart, (end[1] - begin[1]) % apart], [0, 0]);
+                let interval = clock_map.interval(Tick::new(y)).unwrap();
+                let found = (along(0) >> 60, -(-along(1) >> 60), (along(0) + along(1)) >> 61);
+                let estimate = clock_map.estimate(Tick::new(y)).unwrap().get();
+                prop_assert_eq!(found, (interval.lo().get().into(), interval.hi().get().into(), estimate.into()));
+            }
+        }
+    }
 }
 
 fn held(clock_map: &ClockMap, segment: &Segment, ticks: &[i64]) -> Result<(), TestCaseError> {

@@ -72,6 +72,18 @@ pub struct CounterPair {
     pub clock_map: ClockMap,
 }
 
+/// How stamps that were read from their node's counter become ticks of the reference, for engines that compute by
+/// table.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterWay<'a> {
+    /// Index of the counter; points of one counter have the same, all those on the reference 0.
+    pub counter: usize,
+    /// How far the counter may stand beyond what it reads, in its own ticks.
+    pub width: i64,
+    /// From the counter to the reference; `None`: it is the reference.
+    pub clock_map: Option<&'a ClockMap>,
+}
+
 /// A point's way to the reference: indices of its clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Chain {
@@ -286,6 +298,18 @@ impl Clocks {
     /// The clock that a point was stamped by, where that is not its node's counter.
     pub(crate) fn own(&self, point: usize) -> Option<&Epochs> {
         self.own.get(self.chains.get(point)?.own?)
+    }
+
+    /// The way of a point's stamps whose durations that way alone decides. `None`: they were read from another clock,
+    /// nothing relates their counter to the reference, or clock maps between other counters narrow durations, too.
+    pub fn counter_way(&self, point: usize) -> Option<CounterWay<'_>> {
+        let chain = self.chains.get(point)?;
+        if chain.own.is_some() || self.is_unrelated(point) || !self.pairs.is_empty() {
+            return None;
+        }
+        let (clock_map, width) = (self.clock_map(point), *self.widths.get(point)?);
+        let counter = clock_map.map_or(0, |_| chain.counter + 1);
+        Some(CounterWay { counter, width, clock_map })
     }
 
     /// Returns whether something relates the counters of a stage's two points, and nothing contradicts either.

@@ -31,7 +31,7 @@ mod traces;
 
 pub use age::{AgeBounds, Aged, Area, Arrival, AxisError, Sawtooth, aged, aged_without_delay, by_arrival, corners};
 pub use bounds::{Apart, Common, RefusedBy, SUSPICIONS_KEPT, StageTally, Suspicion, tally};
-pub use clocks::{Clock, Clocks, CounterPair, Refusal};
+pub use clocks::{Clock, Clocks, CounterPair, CounterWay, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use infer::Sighting;
