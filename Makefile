@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python build java java-opentelemetry forwarder try demo demo-hosts test test-all lint bench mutants clean
+.PHONY: help machine setup python spark build java java-opentelemetry forwarder try demo demo-hosts test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -9,6 +9,9 @@ setup: ## check the machine, make .venv
 
 python: setup ## the Python package, installed in .venv
 	@scripts/python.sh
+
+spark: python ## pyspark in .venv, 434 MB, for the tests of runs on Spark
+	@scripts/setup.sh spark
 
 machine: ## check what a build needs
 	@scripts/setup.sh build
@@ -56,7 +59,7 @@ demo-hosts: python build ## the demo between three hosts on this machine, over s
 test: python ## the tests, counted by kind; SLOW=1: on one processor beside two busy processes
 	python3 tests/run.py $(if $(SLOW),--slow)
 
-test-all: python ## the same with every mutant, case and kill: hours
+test-all: spark ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules

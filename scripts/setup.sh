@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
-# `setup.sh build`: only what the command and the demo need; `setup.sh forwarder`: libraries of that target, besides.
+# `setup.sh build`: only what the command and the demo need; `setup.sh forwarder`: libraries of that target, besides;
+# `setup.sh spark`: pyspark into .venv, once that is there.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -37,6 +38,18 @@ if [ "${1:-}" = forwarder ]; then
     command -v pkg-config >/dev/null || install pkg-config "where libraries are"
     pkg-config --exists "libdpdk >= 22.11" || install libdpdk-dev "the forwarder's datapath net_ring"
     pkg-config --exists liburcu || install liburcu-dev "the forwarder's primitives rcu and rcu-sync"
+    exit 0
+fi
+
+if [ "${1:-}" = spark ]; then
+    command -v java >/dev/null || install default-jre-headless "Spark"
+    [ -x .venv/bin/pip ] || fail "expected .venv, found none. Run scripts/setup.sh"
+    wanted=$(sha256sum python/requirements-spark.txt | cut -d' ' -f1)
+    if [ "$(cat .venv/requirements-spark.sha256 2>/dev/null)" != "$wanted" ]; then
+        say "installing pyspark into .venv (434 MB)"
+        .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements-spark.txt
+        echo "$wanted" > .venv/requirements-spark.sha256
+    fi
     exit 0
 fi
 

@@ -218,6 +218,8 @@ def print_left_out(heavy):
         print("left out: policies under Miri, it is not here. Run rustup component add miri --toolchain nightly")
     if shutil.which("chromium") is None:
         print("left out: the pages in a browser, there is no chromium. Install chromium")
+    if not list((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark")):
+        print("left out: the table of a run on Spark, there is no pyspark. Run scripts/setup.sh spark")
     path = f"{os.environ['PATH']}:/usr/sbin:{ROOT}/build/rivals/usr/sbin"
     if not all(shutil.which(name, path=path) for name in ("chronyd", "ptp4l")):
         print("left out: chrony and ptp4l beside a run, they are not installed. Run scripts/setup.sh as root")

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import duckdb
 import pyarrow
@@ -21,6 +21,11 @@ import pyarrow
 from tickscope import _tickscope
 from tickscope.clock_map import ClockMap
 from tickscope.query import ask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tickscope.spark import SparkRun
 
 Rho = str | float | None
 """How far rates may wander: `unknown`, `server-room`, `lab`, `laptop`, a number of ppm; `None`: what the run declared."""
@@ -53,9 +58,29 @@ Layout = Mapping[str, Any] | None
 """A layout to ask by, with the keys of a run file's `[layout]`; `None`: the run's own, or inferred."""
 
 
-def open(run: str | Path, connection: duckdb.DuckDBPyConnection | None = None, layout: Layout = None) -> Run:
-    """Opens a run's directory. Relations belong to `connection`, DuckDB's default one unless given."""
-    return Run(run, connection, layout)
+@overload
+def open(
+    run: str | Path,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    layout: Layout = None,
+    engine: Literal["duckdb"] = "duckdb",
+) -> Run: ...
+@overload
+def open(
+    run: str | Path, connection: SparkSession | None = None, layout: Layout = None, *, engine: Literal["spark"]
+) -> SparkRun: ...
+def open(run: str | Path, connection: Any = None, layout: Layout = None, engine: str = "duckdb") -> Run | SparkRun:
+    """Opens a run's directory. Relations belong to `connection`, DuckDB's default one unless given.
+
+    `engine="spark"`: Spark computes, by a session of its own on the Spark of the session `connection`.
+    """
+    if engine == "duckdb":
+        return Run(run, connection, layout)
+    if engine == "spark":
+        from tickscope.spark import SparkRun
+
+        return SparkRun(Run(run, None, layout), connection)
+    raise _tickscope.TickscopeError(f"expected the engine 'duckdb' or 'spark', found {engine!r}")
 
 
 def compare(

@@ -1,0 +1,188 @@
+"""The table of a run by SQL alone, the same digits as the core's, for engines that have no core where the stamps lie.
+
+Idea: `sql/` has each statement once, in what DuckDB and Spark share; long form, one shuffle by id. The core hands over
+layout and clocks; what a clock map says of a tick becomes a row of a table that every worker has: straight segments in
+integers, exact to 2^-60 of a tick. Assumes: ids that pass each point once at most, stamped by their nodes' counters.
+Guarantees: whatever else is there is refused with its reason, and so is what 64 bits do not hold: nothing is
+approximated. Deliberately absent: how the clocks were found, which is the core's; any engine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+
+from tickscope import _tickscope
+
+STATEMENTS = files("tickscope") / "sql"
+
+LIMB = 30
+"""Bits of a slope's small limb; a segment is at most 2^30 ticks long, so that limb times ticks stays in 64 bits."""
+FRACTION = 60
+MOST_SLOPE = 1 << 62
+"""Slopes stay below 4 ticks of the reference a tick, in units of 2^-60."""
+
+CLOCKS = ["point", "bucket", "first_tick", "last_tick"] + [
+    f"{line}_{part}" for line in ("lo", "hi", "middle") for part in ("whole", "part", "large", "small")
+]
+STAGES = ["stage", "from_point", "to_point", "from_width", "to_width", "is_mapped", "is_path"] + [
+    f"{slope}_{limb}" for slope in ("slow", "fast") for limb in ("large", "small")
+]
+VIEWS = ("traces", "ends", "durations", "sample_values")
+"""Statements that the next one names; `figures` is the last."""
+_QUANTILES = ("p50", "p99", "p999", "max", "mean")
+COLUMNS = ["stage", "from_point", "to_point", "role", "count", "missing", "refused", "impossible"] + [
+    f"{quantile}_{side}ticks" for quantile in _QUANTILES for side in ("", "lo_", "hi_")
+]
+"""Columns of the table, named as those of `Run.stages`; the first four are text, the others 64-bit integers."""
+
+
+class Engine(Protocol):
+    """What runs the statements. Integers of 64 bits that overflow must be an error there, never wrapped or null."""
+
+    def stamps(self, points: Sequence[Sequence[Path]]) -> None:
+        """Makes the view `stamps` of the files of each point: point, kind (null as 0), id, tick, ids, attempt."""
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[tuple[int, ...]]) -> None:
+        """Makes a table of 64-bit integers, small enough for every worker."""
+
+    def view(self, name: str, query: str) -> None:
+        """Names a query."""
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Runs a query."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the core says of a run: its points (name, counter, width of a reading, clock map), its stages (name, from,
+    to, role), and whether their order was inferred."""
+
+    points: list[tuple[str, int, int, _tickscope.ClockMap | None]]
+    stages: list[tuple[str, int, int, str]]
+    inferred: bool
+
+
+def stage_rows(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> list[tuple[Any, ...]]:
+    """The table, a row a stage, of the files with the stamps of each point."""
+    engine.stamps(stamps)
+    ranges = engine.rows("select point, min(tick), max(tick) from stamps group by point")
+    clocks = [row for point, first, last in ranges for row in _segments(plan, int(point), int(first), int(last))]
+    engine.table("clocks", CLOCKS, clocks)
+    engine.table("stages", STAGES, [_stage(plan, number) for number in range(len(plan.stages))])
+    for name in VIEWS:
+        engine.view(name, statement_text(name, len(plan.points)))
+    sides: dict[tuple[int, int], tuple[Any, ...]] = {}
+    for stage, side, *figures in engine.rows(statement_text("figures", len(plan.points))):
+        sides[int(stage), int(side)] = tuple(None if figure is None else int(figure) for figure in figures)
+    _expect_single_passages(sides)
+    return [_row(plan, number, [sides.get((number, side)) for side in range(3)]) for number in range(len(plan.stages))]
+
+
+def statement_text(name: str, points: int) -> str:
+    """A statement of `sql/`, with the lines that stand for each point, both ends or both bounds written out."""
+    lines = (STATEMENTS / f"{name}.sql").read_text().splitlines()
+    for token, values in (("POINT", map(str, range(points))), ("END", ("from", "to")), ("BOUND", ("lo", "hi"))):
+        lines = _repeated(lines, token, list(values))
+    return "\n".join(lines)
+
+
+def _repeated(lines: Iterable[str], token: str, values: list[str]) -> list[str]:
+    """Neighbouring lines whose code has the token once a value, together; all others as they are."""
+    result: list[str] = []
+    for is_repeated, block in groupby((line.split("--")[0] for line in lines), lambda line: token in line):
+        text = list(block)
+        result += [line.replace(token, value) for value in values for line in text] if is_repeated else text
+    return result
+
+
+class _Bounds:
+    """The bounds of a clock map at any tick between its first and last vertex, in units of 2^-60."""
+
+    def __init__(self, vertices: list[tuple[int, int, int]]) -> None:
+        self.vertices = vertices
+        self.ticks = [tick for tick, _, _ in vertices]
+
+    def at(self, tick: int) -> tuple[int, int]:
+        after = bisect_right(self.ticks, tick)
+        first, lo, hi = self.vertices[after - 1]
+        if after == len(self.ticks):
+            return lo, hi
+        last, lo_last, hi_last = self.vertices[after]
+        apart, past = last - first, tick - first
+        return lo + (lo_last - lo) // apart * past, hi + (hi_last - hi) // apart * past
+
+
+def _segments(plan: Plan, point: int, first: int, last: int) -> list[tuple[int, ...]]:
+    """Where a point's readings from `first` to `last` lie on the reference: the lower bound at the reading, the upper
+    one where the counter moved on, and twice the middle at the reading; straight, and each in one bucket."""
+    name, _, width, clock_map = plan.points[point]
+    end = last + width
+    vertices = [(tick, tick << FRACTION, tick << FRACTION) for tick in (first, end)]
+    bounds = _Bounds(vertices if clock_map is None else clock_map.vertices(first, end))
+    bends = {tick for of in bounds.ticks for tick in (of, of - width) if first <= tick <= last}
+    bends |= set(range((first >> LIMB) + 1 << LIMB, last + 1, 1 << LIMB))
+    starts = sorted(bends | {first})
+
+    def lines(tick: int) -> tuple[int, int, int]:
+        lo, hi = bounds.at(tick)
+        return lo, bounds.at(tick + width)[1], lo + hi
+
+    rows = []
+    for start, following in zip(starts, [*starts[1:], last + 1], strict=True):
+        here = lines(start)
+        ahead = lines(start + 1) if following - start > 1 else here
+        slopes = [there - value for value, there in zip(here, ahead, strict=True)]
+        if not all(0 <= slope < MOST_SLOPE for slope in slopes[:2]):
+            raise _refused(f"the counter of {name} runs less than a fourth as fast as the reference")
+        row = [point, start >> LIMB, start, following - 1]
+        for value, slope, bits in zip(here, slopes, (FRACTION, FRACTION, FRACTION + 1), strict=True):
+            low = bits - LIMB
+            row += [value >> bits, value & ((1 << bits) - 1), slope >> low, slope & ((1 << low) - 1)]
+        rows.append(tuple(row))
+    return rows
+
+
+def _stage(plan: Plan, number: int) -> tuple[int, ...]:
+    _, start, end, role = plan.stages[number]
+    (_, counter, from_width, clock_map), (_, other, to_width, _) = plan.points[start], plan.points[end]
+    is_mapped = clock_map is not None and counter == other
+    slopes = clock_map.slopes if clock_map is not None and is_mapped else (0, 0)
+    limbs = [limb for slope in slopes for limb in (slope >> LIMB, slope & ((1 << LIMB) - 1))]
+    is_path = role in ("path", "end-to-end") and not plan.inferred
+    return (number, start, end, from_width, to_width, int(is_mapped), int(is_path), *limbs)
+
+
+def _expect_single_passages(sides: dict[tuple[int, int], tuple[Any, ...]]) -> None:
+    if not sides:
+        raise _tickscope.TickscopeError("expected stamps at the points of the layout, found none. Was it collected?")
+    *_, repeated, special = next(iter(sides.values()))[:6]
+    if special:
+        raise _refused(f"{special} ids have stamps that stand for many ids, or say that they were sent again")
+    if repeated:
+        raise _refused(f"{repeated} ids passed a point more than once, which takes more than SQL to tell apart")
+
+
+def _refused(found: str) -> _tickscope.TickscopeError:
+    return _tickscope.TickscopeError(
+        f"expected a run whose table SQL tells to the last tick, found one where {found}. Open it without engine"
+    )
+
+
+def _row(plan: Plan, number: int, sides: list[tuple[Any, ...] | None]) -> tuple[Any, ...]:
+    name, start, end, role = plan.stages[number]
+    named = (name, plan.points[start][0], plan.points[end][0], role)
+    estimates, lower, upper = (side or (0,) * 6 + (None,) * 5 for side in sides)
+    measured, missing, refused, impossible = estimates[:4]
+    figures = [figure for of in zip(estimates[6:10], lower[6:10], upper[6:10], strict=True) for figure in of]
+    sums = [side[10] for side in (estimates, lower, upper)]
+    if measured:
+        figures += [(2 * sums[0] + measured) // (2 * measured), sums[1] // measured, -(-sums[2] // measured)]
+    else:
+        figures += [None] * 3
+    return (*named, measured, missing, refused, impossible, *figures)

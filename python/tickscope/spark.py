@@ -1,0 +1,129 @@
+"""A run on Spark, for what outgrows one machine: the same questions, the same digits.
+
+    run = tickscope.open("runs/mine", engine="spark")
+    run.stages().show()
+
+The core, on the driver, says which files are sound and what the clocks are; Spark reads the stamps and computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from tickscope import _tickscope
+from tickscope.portable import COLUMNS, Plan, stage_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tickscope.run import Rho, Run, Sources
+
+TESTED = "4.0"
+"""The release of Spark that the tests run on."""
+
+_STAMPS = "tick bigint, id bigint, kind int, attempt int, ids int"
+
+
+class SparkRun:
+    """A run's directory, whose stamps Spark reads; the directory must be at the same path on every executor."""
+
+    def __init__(self, run: Run, session: SparkSession | None = None) -> None:
+        if run.unfinished is not None and run.unfinished.startswith("this run goes on"):
+            raise _tickscope.TickscopeError(
+                f"expected a run that has come to its end, found {run.root}: {run.unfinished}. On Spark its files "
+                "would change while they are read; wait for its end, or open it without engine"
+            )
+        self._run, self._session = run, _own(session)
+
+    def __repr__(self) -> str:
+        return f"<tickscope.SparkRun {self._run.root}>"
+
+    def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> DataFrame:
+        """One row a stage: counts, quantiles and mean between their bounds, in ticks; the columns of `Run.stages` that
+        the statements in `sql/` tell exactly."""
+        from tickscope.run import _query
+
+        asked = _query(rho, slew, sources)
+        plan = Plan(*self._run._inner.plan(asked))
+        self._expect_one_meaning()
+        rows = stage_rows(plan, _OnSpark(self._session), [self._files(name) for name, *_ in plan.points])
+        self._run._warn(asked)
+        kinds = [pyarrow.string()] * 4 + [pyarrow.int64()] * (len(COLUMNS) - 4)
+        return self._session.createDataFrame(_arrow(COLUMNS, kinds, rows))
+
+    def _files(self, point: str) -> list[Path]:
+        """The segments of a point, each of which the core found sound."""
+        files, refused = self._run._inner.files("stamps", point)
+        if refused:
+            raise _tickscope.TickscopeError(
+                f"expected every segment of {point} to be readable, found: {'; '.join(refused)}. Restore it, or "
+                "open the run without engine: its traces may stand"
+            )
+        return files
+
+    def _expect_one_meaning(self) -> None:
+        if ("ids-collided",) in self._run.events().project("what").fetchall():
+            raise _tickscope.TickscopeError(
+                "expected ids that each name one thing, found an event ids-collided. Open the run without engine: it "
+                "refuses the durations of those ids alone"
+            )
+
+
+class _OnSpark:
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def stamps(self, points: Sequence[Sequence[Path]]) -> None:
+        read = self._session.read.schema(_STAMPS)
+        columns = "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt"
+        of_points = [
+            read.parquet(*map(str, files)).selectExpr(f"cast({point} as bigint) as point", *columns)
+            for point, files in enumerate(points)
+        ]
+        reduce(lambda one, other: one.unionAll(other), of_points).createOrReplaceTempView("stamps")
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[tuple[int, ...]]) -> None:
+        table = _arrow(columns, [pyarrow.int64()] * len(columns), rows)
+        self._session.createDataFrame(table).createOrReplaceTempView(name)
+
+    def view(self, name: str, query: str) -> None:
+        self._session.sql(query).createOrReplaceTempView(name)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self._session.sql(query).collect()]
+
+
+def _arrow(columns: Sequence[str], kinds: Sequence[Any], rows: Sequence[tuple[Any, ...]]) -> Any:
+    """Rows as Spark takes them without a Python on its executors."""
+    values = zip(*rows, strict=True) if rows else ((),) * len(columns)
+    arrays = [pyarrow.array(of, kind) for of, kind in zip(values, kinds, strict=True)]
+    return pyarrow.table(arrays, names=list(columns))
+
+
+def _own(session: SparkSession | None) -> SparkSession:
+    """A session with settings and names of its own, on the caller's Spark, the one that is there, or a new one."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise _tickscope.TickscopeError(
+            "expected pyspark for engine=\"spark\", found none. pip install 'tickscope[spark]'"
+        ) from None
+    try:
+        own = (session or SparkSession.builder.appName("tickscope").getOrCreate()).newSession()
+    except (PySparkException, OSError) as why:
+        raise _tickscope.TickscopeError(
+            f"expected a Java 17 that Spark can start, found: {why}. Install one, or set JAVA_HOME to it"
+        ) from None
+    if not own.version.startswith(f"{TESTED}."):
+        raise _tickscope.TickscopeError(
+            f"expected Spark {TESTED}, found {own.version}. Install pyspark {TESTED} next to a cluster of {TESTED}"
+        )
+    # A sum beyond 64 bits is an error then, as in the core, and never another number.
+    own.conf.set("spark.sql.ansi.enabled", "true")
+    return own
