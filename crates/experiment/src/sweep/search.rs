@@ -7,7 +7,7 @@
 //! as Cloudprofiler does (its figure 9). Trials that say nothing count for neither: a rate of which three said nothing
 //! cannot be told, and is the end of what is searched, but no upper bound.
 //!
-//! Assumes: a system that sustains a rate sustains lower ones. Guarantees: it ends, after at most three trials of a rate
+//! Assumes: a system that sustains a rate sustains lower ones. Guarantees: it ends, after at most three trials of one
 //! beyond those that decide, of at most as many rates as there are (bisection: as their logarithm); its two bounds are
 //! neighbours among the rates. Deliberately absent: rates in numbers, trials, clocks.
 
