@@ -100,6 +100,9 @@ pub struct SustainSearch {
     pub lower: Option<ParameterValue>,
     /// The lowest rate that was judged not sustained (the relevant upper bound).
     pub upper: Option<ParameterValue>,
+    /// What of the lower bound's rate came through (the conditional throughput): the rate less the loss, growth of the
+    /// backlog included, that as many of its trials as decide do not exceed.
+    pub throughput: Option<f64>,
     /// Why an end is missing.
     pub why: Option<String>,
     /// How many trials it took.
@@ -130,6 +133,22 @@ pub struct SustainTrial {
     pub backlog_ppm: Option<i64>,
     /// Microseconds that the median delay grew by in a second, at least.
     pub lag_ppm: Option<i64>,
+}
+
+impl SustainTrial {
+    /// What was lost, growth of the backlog included, in parts per million of what was offered: all, where a program
+    /// failed; `None`: the trial says nothing.
+    pub fn loss_ppm(&self) -> Option<u32> {
+        const ALL: i64 = 1_000_000;
+        match (self.verdict, self.lost.zip(self.offered)) {
+            (SustainVerdict::Invalid, _) => None,
+            (_, Some((lost, offered))) if offered > 0 => {
+                let lost = (1_000_000 * u128::from(lost)).div_ceil(u128::from(offered)) as i64;
+                Some(lost.saturating_add(self.backlog_ppm.unwrap_or(0).max(0)).min(ALL) as u32)
+            }
+            _ => Some(ALL as u32),
+        }
+    }
 }
 
 /// Looks at a trial of a search, below the search's folder `root`.

@@ -12,15 +12,16 @@ use crate::quantity::{count, counted};
 pub fn sustained_text(found: &Sustained) -> String {
     let mut blocks = vec![Block::paragraph(sentence(found))];
     blocks.extend(found.why.iter().cloned().map(Block::Alarm));
-    let columns = ["search", "sustained", "not sustained", "trials"];
+    let columns = ["search", "sustained", "not sustained", "throughput", "trials"];
     blocks.extend([Block::paragraph(""), Block::table("Searches", &columns, found.searches.iter().map(search))]);
     let columns = ["trial", "search", found.parameter.as_str(), "verdict", "offered", "lost", "backlog %", "lag ms/s"];
     blocks.extend([Block::paragraph(""), Block::table("Trials", &columns, found.trials.iter().map(trial))]);
     blocks.push(Block::paragraph(""));
     blocks.push(Block::paragraph(
         "The interval holds that of each search: between the highest rate that it judged sustained and the lowest that \
-         it judged not. Growth of the backlog, in parts of what was offered, counts as loss; lag is what delays grew \
-         by; both at least, by the clocks' bounds. A trial that is invalid counts for neither side.",
+         it judged not; throughput is what came through of the former. Growth of the backlog, in parts of what was \
+         offered, counts as loss; lag is what delays grew by; both at least, by the clocks' bounds. A trial that is \
+         invalid counts for neither side.",
     ));
     let said = found.trials.iter().filter(|trial| trial.offered.is_none());
     blocks.extend(said.map(|trial| Block::Alarm(format!("Trial {}: {}", trial.number, trial.why))));
@@ -53,7 +54,8 @@ fn or_dash(value: Option<String>) -> String {
 
 fn search(found: &SustainSearch) -> Vec<String> {
     let of = |rate: &Option<ParameterValue>| or_dash(rate.as_ref().map(ToString::to_string));
-    vec![found.search.to_string(), of(&found.lower), of(&found.upper), found.trials.to_string()]
+    let throughput = or_dash(found.throughput.map(|throughput| format!("{throughput:.1}")));
+    vec![found.search.to_string(), of(&found.lower), of(&found.upper), throughput, found.trials.to_string()]
 }
 
 fn trial(found: &SustainTrial) -> Vec<String> {
@@ -79,8 +81,14 @@ mod tests {
     fn found(lower: Option<i64>, upper: Option<i64>, why: Option<&str>) -> Sustained {
         let [lower, upper] = [lower, upper].map(|rate| rate.map(ParameterValue::Integer));
         let why = why.map(String::from);
-        let search =
-            SustainSearch { search: 1, lower: lower.clone(), upper: upper.clone(), why: why.clone(), trials: 2 };
+        let search = SustainSearch {
+            search: 1,
+            lower: lower.clone(),
+            upper: upper.clone(),
+            throughput: Some(2_999.96),
+            why: why.clone(),
+            trials: 2,
+        };
         let trial = |number, verdict, offered: Option<u64>| SustainTrial {
             number,
             search: 1,
@@ -111,7 +119,7 @@ mod tests {
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(text.contains("the highest rate that is sustained is between 3000 and 4000, by bisection"), "{text}");
         let row = |words: &[&str]| assert!(rows.iter().any(|row| row.as_slice() == words), "{words:?}: {text}");
-        row(&["1", "3000", "4000", "2"]);
+        row(&["1", "3000", "4000", "3000.0", "2"]);
         row(&["1", "1", "4000", "backlog", "800", "800", "1.23", "1.50"]);
         row(&["2", "1", "4000", "invalid", "–", "–", "–", "–"]);
         assert!(text.contains("Trial 2: schedule: late"), "{text}");

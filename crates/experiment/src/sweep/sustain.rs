@@ -293,7 +293,9 @@ impl Searching<'_> {
             (Some(rate), None, None) => Some(format!("not reached: the highest rate, {}, is sustained", rates[rate])),
             _ => None,
         };
-        SustainSearch { search, lower: of(lower), upper: of(upper), why, trials: trials.len() }
+        let lower = of(lower);
+        let throughput = lower.as_ref().and_then(|rate| throughput(rate, trials, self.plan.goal));
+        SustainSearch { search, lower, upper: of(upper), throughput, why, trials: trials.len() }
     }
 
     fn found(self, searches: Vec<SustainSearch>) -> Sustained {
@@ -309,6 +311,17 @@ impl Searching<'_> {
             trials: self.judged,
         }
     }
+}
+
+/// The conditional throughput of RFC 9971: what of a rate comes through in the worst of the trials that may not be left
+/// out as exceeding.
+fn throughput(rate: &ParameterValue, trials: &[SustainTrial], goal: Goal) -> Option<f64> {
+    let of_rate = trials.iter().filter(|trial| trial.rate == *rate);
+    let mut losses: Vec<u32> = of_rate.filter_map(SustainTrial::loss_ppm).collect();
+    losses.sort_unstable();
+    let left_out = losses.len() as u64 * u64::from(goal.exceed_ppm) / 1_000_000;
+    let worst = losses.get(losses.len().checked_sub(1 + left_out as usize)?)?;
+    Some(rate.number()? * (1.0 - f64::from(*worst) / 1e6))
 }
 
 /// The interval that holds that of each search; an end that one of them lacks is none.
@@ -373,11 +386,37 @@ mod tests {
     }
 
     #[test]
+    fn the_throughput_is_the_rate_less_the_loss_of_the_worst_trial_that_counts() {
+        let trial = |verdict, lost, backlog_ppm| SustainTrial {
+            number: 1,
+            search: 1,
+            rate: ParameterValue::Integer(1_000),
+            folder: None,
+            verdict,
+            why: String::new(),
+            offered: Some(100),
+            lost: Some(lost),
+            backlog_ppm: Some(backlog_ppm),
+            lag_ppm: None,
+        };
+        let (good, bad) = (trial(SustainVerdict::Sustained, 1, 2_000), trial(SustainVerdict::Dropped, 20, 0));
+        let said_nothing = trial(SustainVerdict::Invalid, 50, 0);
+        let shrunk = trial(SustainVerdict::Sustained, 0, -70_000);
+        let of = |trials: &[SustainTrial], exceed_ppm| {
+            throughput(&ParameterValue::Integer(1_000), trials, Goal { trials: 3, exceed_ppm })
+        };
+        assert_eq!(of(&[good.clone(), bad.clone(), shrunk.clone(), said_nothing], 500_000), Some(988.0));
+        assert_eq!(of(&[good, bad, shrunk.clone()], 0), Some(800.0));
+        assert_eq!(of(&[shrunk], 0), Some(1_000.0));
+        assert_eq!(of(&[], 0), None);
+    }
+
+    #[test]
     fn the_interval_of_all_searches_holds_each_and_lacks_what_one_lacks() {
         let rates: Vec<ParameterValue> = (1..9).map(ParameterValue::Integer).collect();
         let search = |lower: Option<i64>, upper: Option<i64>| {
             let [lower, upper] = [lower, upper].map(|rate| rate.map(ParameterValue::Integer));
-            SustainSearch { search: 1, lower, upper, why: None, trials: 1 }
+            SustainSearch { search: 1, lower, upper, throughput: None, why: None, trials: 1 }
         };
         let of =
             |searches: &[SustainSearch]| together(&rates, searches).map(|rate| rate.and_then(|rate| rate.number()));
