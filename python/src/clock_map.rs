@@ -78,7 +78,7 @@ impl ClockMap {
     /// The exact bounds where one of them bends: tick, lower and upper bound in units of `2 ** -FRACTION_BITS`.
     fn vertices(&self, first: i64, last: i64) -> Result<Vec<(i64, i128, i128)>, Refusal> {
         let vertices = self.0.vertices(Tick::new(first), Tick::new(last))?;
-        Ok(vertices.into_iter().map(|(tick, [lo, hi])| (tick.get(), lo, hi)).collect())
+        Ok(vertices.into_iter().map(|vertex| (vertex.at.get(), vertex.lo, vertex.hi)).collect())
     }
 
     /// Slowest and fastest rate that the true map can have, in units of `2 ** -fraction_bits`.

@@ -40,6 +40,8 @@ type Files = (Vec<PathBuf>, Vec<String>);
 type PointPlan = (String, usize, i64, Option<ClockMap>);
 /// A stage's name, the indices of its points, and its role.
 type StagePlan = (String, usize, usize, &'static str);
+/// Points, stages, and whether their order was inferred.
+type Plan = (Vec<PointPlan>, Vec<StagePlan>, bool);
 
 /// What is asked of slow traces.
 #[derive(Serialize)]
@@ -176,9 +178,8 @@ impl Run {
         py.detach(|| Ok(ClockMap(clock_map_of(&self.ready()?.run, &domain, &query)?)))
     }
 
-    /// What another engine computes the table from: points, stages, and whether their order was inferred. Refused where
-    /// that is not all that decides.
-    fn plan(&self, py: Python<'_>, query: Asked) -> Result<(Vec<PointPlan>, Vec<StagePlan>, bool), Refusal> {
+    /// What another engine computes the table from. Refused where that is not all that decides.
+    fn plan(&self, py: Python<'_>, query: Asked) -> Result<Plan, Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
             let scan = Scan::of(&self.ready()?.run, &query)?;

@@ -28,6 +28,17 @@ pub struct Held {
     doubled_middle: i128,
 }
 
+/// Exact bounds at a local tick, in units of 2^-60 reference ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Vertex {
+    /// The local tick.
+    pub at: Tick<Local>,
+    /// No allowed map is below.
+    pub lo: i128,
+    /// No allowed map is above.
+    pub hi: i128,
+}
+
 /// Where in a clock map the last question was. Answers do not depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near(usize);
@@ -210,16 +221,15 @@ impl ClockMap {
         segment::cover(&self.envelope, self.frame, first, last)
     }
 
-    /// The exact bounds at `from`, at `to`, and at each tick between next to which one of them bends, in units of 2^-60
-    /// reference ticks: between two neighbours both are straight. For engines that compute by table; none where
-    /// `to < from`.
-    pub fn vertices(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Vec<(Tick<Local>, [i128; 2])>, Finding> {
+    /// The exact bounds at `from`, at `to`, and at each tick between next to which one of them bends: between two
+    /// neighbours both are straight. For engines that compute by table; none where `to < from`.
+    pub fn vertices(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Vec<Vertex>, Finding> {
         let (first, last) = (self.frame.local(from)?, self.frame.local(to)?);
         let bends = if first <= last { self.envelope.bends(first, last) } else { Vec::new() };
         let origin = i128::from(self.frame.reference) << Cone::FRACTION_BITS;
         let vertex = |y: i64| {
             let Bounds { lo, hi } = self.envelope.at(y);
-            (Tick::new(self.frame.local + y), [origin + lo, origin + hi])
+            Vertex { at: Tick::new(self.frame.local + y), lo: origin + lo, hi: origin + hi }
         };
         Ok(bends.into_iter().map(vertex).collect())
     }

@@ -54,7 +54,7 @@ mod slope;
 mod widths;
 
 pub use bracket::Bracket;
-pub use clock_map::{ClockMap, Held, Near};
+pub use clock_map::{ClockMap, Held, Near, Vertex};
 pub use closure::{Closed, ClosureError, Conflict, Domains, PairEvidence};
 pub use cone::Cone;
 pub use epochs::{Break, Epoch, Epochs, Placement, Refused};

@@ -97,10 +97,10 @@ proptest! {
         let clock_map = clock_map(&world);
         let (from, to) = (world.local(from), world.local(from + length));
         let vertices = clock_map.vertices(Tick::new(from), Tick::new(to)).unwrap();
-        prop_assert_eq!((vertices[0].0.get(), vertices[vertices.len() - 1].0.get()), (from, to));
+        prop_assert_eq!((vertices[0].at.get(), vertices[vertices.len() - 1].at.get()), (from, to));
         prop_assert!(clock_map.vertices(Tick::new(to), Tick::new(from)).unwrap().len() <= 1);
         for pair in vertices.windows(2) {
-            let [(first, begin), (last, end)] = [(pair[0].0.get(), pair[0].1), (pair[1].0.get(), pair[1].1)];
+            let [(first, begin), (last, end)] = [0, 1].map(|end| (pair[end].at.get(), [pair[end].lo, pair[end].hi]));
             let apart = i128::from(last - first);
             for y in inside.iter().map(|i| first + i.index((last - first) as usize) as i64).chain([last]) {
                 let along = |side: usize| begin[side] + (end[side] - begin[side]) / apart * i128::from(y - first);
