@@ -68,8 +68,8 @@ class Plan:
     inferred: bool
 
 
-def stage_rows(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> list[tuple[Any, ...]]:
-    """The table, a row a stage, of the files with the stamps of each point."""
+def prepare(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> None:
+    """Makes the views that all questions are put to, of the files with the stamps of each point."""
     engine.stamps(stamps)
     ranges = engine.rows("select point, min(tick), max(tick) from stamps group by point")
     clocks = [row for point, first, last in ranges for row in _segments(plan, int(point), int(first), int(last))]
@@ -77,11 +77,27 @@ def stage_rows(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> 
     engine.table("stages", STAGES, [_stage(plan, number) for number in range(len(plan.stages))])
     for name in VIEWS:
         engine.view(name, statement_text(name, len(plan.points)))
+
+
+def stage_rows(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
+    """The table, a row a stage, of what was prepared."""
     sides: dict[tuple[int, int], tuple[Any, ...]] = {}
     for stage, side, *figures in engine.rows(statement_text("figures", len(plan.points))):
         sides[int(stage), int(side)] = tuple(None if figure is None else int(figure) for figure in figures)
-    _expect_single_passages(sides)
+    if not sides:
+        raise _tickscope.TickscopeError("expected stamps at the points of the layout, found none. Was it collected?")
+    _expect_single_passages(*next(iter(sides.values()))[4:6])
     return [_row(plan, number, [sides.get((number, side)) for side in range(3)]) for number in range(len(plan.stages))]
+
+
+def stage_durations(plan: Plan, engine: Engine, stage: str) -> str:
+    """The query for the durations of one stage, of what was prepared."""
+    names = [name for name, *_ in plan.stages]
+    if stage not in names:
+        raise _tickscope.TickscopeError(f"expected a stage of the layout: {', '.join(names)}; found '{stage}'")
+    counted = "select count(*) from durations where stage = 0 and outcome = "
+    _expect_single_passages(*(int(engine.rows(f"{counted}'{what}'")[0][0]) for what in ("repeated", "special")))
+    return statement_text("stage_durations", len(plan.points)).replace("STAGE", str(names.index(stage)))
 
 
 def statement_text(name: str, points: int) -> str:
@@ -158,10 +174,7 @@ def _stage(plan: Plan, number: int) -> tuple[int, ...]:
     return (number, start, end, from_width, to_width, int(is_mapped), int(is_path), *limbs)
 
 
-def _expect_single_passages(sides: dict[tuple[int, int], tuple[Any, ...]]) -> None:
-    if not sides:
-        raise _tickscope.TickscopeError("expected stamps at the points of the layout, found none. Was it collected?")
-    *_, repeated, special = next(iter(sides.values()))[:6]
+def _expect_single_passages(repeated: int, special: int) -> None:
     if special:
         raise _refused(f"{special} ids have stamps that stand for many ids, or say that they were sent again")
     if repeated:

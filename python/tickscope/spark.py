@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from tickscope import _tickscope
-from tickscope.portable import COLUMNS, Plan, stage_rows
+from tickscope.portable import COLUMNS, Plan, prepare, stage_durations, stage_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,15 +46,25 @@ class SparkRun:
     def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> DataFrame:
         """One row a stage: counts, quantiles and mean between their bounds, in ticks; the columns of `Run.stages` that
         the statements in `sql/` tell exactly."""
+        plan, engine = self._prepared(rho, slew, sources)
+        rows = stage_rows(plan, engine)
+        kinds = [pyarrow.string()] * 4 + [pyarrow.int64()] * (len(COLUMNS) - 4)
+        return self._session.createDataFrame(_arrow(COLUMNS, kinds, rows))
+
+    def stage_durations(self, stage: str, rho: Rho = None) -> DataFrame:
+        """The durations of one stage, a row a trace that has one: the columns of `Run.stage_durations`."""
+        plan, engine = self._prepared(rho, None, None)
+        return self._session.sql(stage_durations(plan, engine, stage))
+
+    def _prepared(self, rho: Rho, slew: Rho, sources: Sources) -> tuple[Plan, _OnSpark]:
         from tickscope.run import _query
 
         asked = _query(rho, slew, sources)
-        plan = Plan(*self._run._inner.plan(asked))
-        self._expect_one_meaning()
-        rows = stage_rows(plan, _OnSpark(self._session), [self._files(name) for name, *_ in plan.points])
+        plan, engine = Plan(*self._run._inner.plan(asked)), _OnSpark(self._session)
         self._run._warn(asked)
-        kinds = [pyarrow.string()] * 4 + [pyarrow.int64()] * (len(COLUMNS) - 4)
-        return self._session.createDataFrame(_arrow(COLUMNS, kinds, rows))
+        self._expect_one_meaning()
+        prepare(plan, engine, [self._files(name) for name, *_ in plan.points])
+        return plan, engine
 
     def _files(self, point: str) -> list[Path]:
         """The segments of a point, each of which the core found sound."""

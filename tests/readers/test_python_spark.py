@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 import pytest
 import tickscope
 from conftest import TREE
-from tickscope.portable import COLUMNS, VIEWS, Plan, stage_rows, statement_text
+from tickscope.portable import COLUMNS, VIEWS, Plan, prepare, stage_durations, stage_rows, statement_text
 
 needs_spark = pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None, reason="there is no pyspark in .venv. Run scripts/setup.sh spark"
@@ -54,6 +54,13 @@ class OnDuckDB:
 
     def rows(self, query):
         return self.connection.execute(query).fetchall()
+
+
+def prepared(plan, files, engine=None):
+    """The engine with the views of a run."""
+    engine = engine or OnDuckDB()
+    prepare(plan, engine, files)
+    return engine
 
 
 def inputs(run):
@@ -116,7 +123,7 @@ def spark():
 def test_the_statements_on_duckdb_give_the_table_of_the_core_to_the_digit(run_folder):
     run = opened(run_folder)
     plan, files = inputs(run)
-    found = stage_rows(plan, OnDuckDB(), files)
+    found = stage_rows(plan, prepared(plan, files))
     assert found == table_of(run)
     assert any(clock_map is not None for *_, clock_map in plan.points)
     assert sum(row[COLUMNS.index("count")] for row in found) > 1000
@@ -125,13 +132,12 @@ def test_the_statements_on_duckdb_give_the_table_of_the_core_to_the_digit(run_fo
 def test_each_duration_on_duckdb_is_that_of_the_core(run_folder):
     run = opened(run_folder)
     plan, files = inputs(run)
-    engine = OnDuckDB()
-    stage_rows(plan, engine, files)
-    for number, (name, *_) in enumerate(plan.stages):
-        query = f"select kind, id, estimate_ticks, lo_ticks, hi_ticks from durations where stage = {number} "
-        found = engine.rows(query + "and outcome in ('measured', 'impossible') order by id, kind")
-        expected = run.stage_durations(name).project("kind, id, estimate_ticks, lo_ticks, hi_ticks").order("id, kind")
-        assert found == expected.fetchall(), name
+    engine = prepared(plan, files)
+    for name, *_ in plan.stages:
+        found = engine.rows(stage_durations(plan, engine, name) + " order by id, kind")
+        assert found == run.stage_durations(name).order("id, kind").fetchall(), name
+    with pytest.raises(tickscope.TickscopeError, match="expected a stage of the layout: .*; found 'a>b'"):
+        stage_durations(plan, engine, "a>b")
 
 
 class Web:
@@ -204,9 +210,7 @@ def test_property_durations_by_limbs_of_64_bits_are_those_of_big_integers(seed, 
         columns = {"tick": list(stamps.values()), "id": list(stamps), "kind": kinds}
         files.append([tmp_path / f"{number}.parquet"])
         parquet.write_table(pyarrow.table(columns), files[-1][0])
-    engine = OnDuckDB()
-    stage_rows(plan, engine, files)
-    checked = 0
+    engine, checked = prepared(plan, files), 0
     query = "select stage, id, outcome, estimate_ticks, lo_ticks, hi_ticks from durations"
     for number, id, *found in engine.rows(query):
         stage = plan.stages[number]
@@ -245,7 +249,9 @@ def test_what_sql_cannot_tell_exactly_is_refused_with_its_reason(tmp_path, chang
     rewritten(run, "sent", change)
     files = [sorted(run.glob(f"stamps/*/point={name.split('.', 1)[1]}/*.parquet")) for name, *_ in plan.points]
     with pytest.raises(tickscope.TickscopeError, match=says):
-        stage_rows(plan, OnDuckDB(), files)
+        stage_rows(plan, prepared(plan, files))
+    with pytest.raises(tickscope.TickscopeError, match=says):
+        stage_durations(plan, prepared(plan, files), plan.stages[0][0])
 
 
 def test_an_engine_that_is_not_there_is_refused_with_what_helps(recorded, monkeypatch):
@@ -269,9 +275,9 @@ def test_each_statement_gives_the_same_rows_on_both_engines(spark, segmented):
     from tickscope.spark import _OnSpark, _own
 
     plan, files = inputs(opened(segmented))
-    engines = OnDuckDB(), _OnSpark(_own(spark))
-    assert stage_rows(plan, engines[0], files) == stage_rows(plan, engines[1], files)
+    engines = [prepared(plan, files, engine) for engine in (OnDuckDB(), _OnSpark(_own(spark)))]
     queries = [f"select * from {view}" for view in VIEWS] + [statement_text("figures", len(plan.points))]
+    queries += [stage_durations(plan, engines[1], name) for name, *_ in plan.stages]
     for query in queries:
         first, second = (collections.Counter(map(tuple, engine.rows(query))) for engine in engines)
         assert first == second, query
