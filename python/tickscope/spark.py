@@ -127,8 +127,9 @@ def _own(session: SparkSession | None) -> SparkSession:
     try:
         own = (session or SparkSession.builder.appName("tickscope").getOrCreate()).newSession()
     except (PySparkException, OSError) as why:
+        found = str(why).rstrip(".")
         raise _tickscope.TickscopeError(
-            f"expected a Java 17 that Spark can start, found: {why}. Install one, or set JAVA_HOME to it"
+            f"expected a Java 17 that Spark can start, found: {found}. Install one, or set JAVA_HOME to it"
         ) from None
     if not own.version.startswith(f"{TESTED}."):
         raise _tickscope.TickscopeError(

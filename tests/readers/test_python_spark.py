@@ -4,10 +4,15 @@ The statements run on DuckDB always, on Spark where pyspark is (`scripts/setup.s
 """
 
 import collections
+import fcntl
 import importlib.util
+import json
+import os
 import pathlib
 import random
 import shutil
+import struct
+import subprocess
 import sys
 import warnings
 
@@ -254,6 +259,25 @@ def test_what_sql_cannot_tell_exactly_is_refused_with_its_reason(tmp_path, chang
         stage_durations(plan, prepared(plan, files), plan.stages[0][0])
 
 
+def test_a_counter_without_a_clock_map_is_refused_by_the_name_of_its_point(tmp_path):
+    run = lossy_run.make(tmp_path / "run")
+    shutil.rmtree(run / "brackets/reference=client.tsc/domain=server.tsc")
+    with pytest.raises(tickscope.TickscopeError, match="one where server.received is not related to the reference"):
+        inputs(opened(run))
+
+
+def test_a_run_that_goes_on_is_refused_on_spark(tmp_path):
+    run = lossy_run.make(tmp_path / "run")
+    manifest = json.loads((run / "run.json").read_text())
+    del manifest["ended_unix_ms"]
+    (run / "run.json").write_text(json.dumps(manifest))
+    with (run / "run.lock").open("w+b") as lock:
+        # The lock that whoever writes a run holds on its first byte: F_OFD_SETLK of a struct flock.
+        fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0))
+        with pytest.raises(tickscope.TickscopeError, match="a run that has come to its end, found .*: this run goes on"):
+            opened(run, engine="spark")
+
+
 def test_an_engine_that_is_not_there_is_refused_with_what_helps(recorded, monkeypatch):
     with pytest.raises(tickscope.TickscopeError, match="expected the engine 'duckdb' or 'spark', found 'dask'"):
         opened(recorded, engine="dask")
@@ -314,3 +338,12 @@ def test_a_spark_of_another_version_is_refused(spark, recorded, monkeypatch):
     monkeypatch.setattr("tickscope.spark.TESTED", "9.9")
     with pytest.raises(tickscope.TickscopeError, match=r"expected Spark 9.9, found \d"):
         opened(recorded, connection=spark, engine="spark")
+
+
+@needs_spark
+def test_spark_without_a_java_is_refused_with_what_helps(recorded):
+    code = f"import tickscope; tickscope.open({str(recorded)!r}, engine='spark')"
+    environment = os.environ | {"JAVA_HOME": "/none"}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "TickscopeError: expected a Java 17 that Spark can start, found: " in said.stderr
+    assert said.stderr.endswith("Install one, or set JAVA_HOME to it\n")
