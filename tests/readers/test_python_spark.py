@@ -274,7 +274,7 @@ def test_a_run_that_goes_on_is_refused_on_spark(tmp_path):
     with (run / "run.lock").open("w+b") as lock:
         # The lock that whoever writes a run holds on its first byte: F_OFD_SETLK of a struct flock.
         fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0))
-        with pytest.raises(tickscope.TickscopeError, match="a run that has come to its end, found .*: this run goes on"):
+        with pytest.raises(tickscope.TickscopeError, match="that has come to its end, found .*: this run goes on"):
             opened(run, engine="spark")
 
 
