@@ -23,7 +23,7 @@ from tickscope.clock_map import ClockMap
 from tickscope.query import ask
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession as _SparkSession
 
     from tickscope.spark import SparkRun
 
@@ -67,7 +67,7 @@ def open(
 ) -> Run: ...
 @overload
 def open(
-    run: str | Path, connection: SparkSession | None = None, layout: Layout = None, *, engine: Literal["spark"]
+    run: str | Path, connection: _SparkSession | None = None, layout: Layout = None, *, engine: Literal["spark"]
 ) -> SparkRun: ...
 def open(run: str | Path, connection: Any = None, layout: Layout = None, engine: str = "duckdb") -> Run | SparkRun:
     """Opens a run's directory. Relations belong to `connection`, DuckDB's default one unless given.

@@ -19,7 +19,8 @@ from tickscope import _tickscope
 from tickscope.portable import COLUMNS, Plan, prepare, stage_durations, stage_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame as _DataFrame
+    from pyspark.sql import SparkSession as _SparkSession
 
     from tickscope.run import Rho, Run, Sources
 
@@ -32,7 +33,7 @@ _STAMPS = "tick bigint, id bigint, kind int, attempt int, ids int"
 class SparkRun:
     """A run's directory, whose stamps Spark reads; the directory must be at the same path on every executor."""
 
-    def __init__(self, run: Run, session: SparkSession | None = None) -> None:
+    def __init__(self, run: Run, session: _SparkSession | None = None) -> None:
         if run.unfinished is not None and run.unfinished.startswith("this run goes on"):
             raise _tickscope.TickscopeError(
                 f"expected a run that has come to its end, found {run.root}: {run.unfinished}. On Spark its files "
@@ -43,7 +44,7 @@ class SparkRun:
     def __repr__(self) -> str:
         return f"<tickscope.SparkRun {self._run.root}>"
 
-    def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> DataFrame:
+    def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> _DataFrame:
         """One row a stage: counts, quantiles and mean between their bounds, in ticks; the columns of `Run.stages` that
         the statements in `sql/` tell exactly."""
         plan, engine = self._prepared(rho, slew, sources)
@@ -51,7 +52,7 @@ class SparkRun:
         kinds = [pyarrow.string()] * 4 + [pyarrow.int64()] * (len(COLUMNS) - 4)
         return self._session.createDataFrame(_arrow(COLUMNS, kinds, rows))
 
-    def stage_durations(self, stage: str, rho: Rho = None) -> DataFrame:
+    def stage_durations(self, stage: str, rho: Rho = None) -> _DataFrame:
         """The durations of one stage, a row a trace that has one: the columns of `Run.stage_durations`."""
         plan, engine = self._prepared(rho, None, None)
         return self._session.sql(stage_durations(plan, engine, stage))
@@ -85,7 +86,7 @@ class SparkRun:
 
 
 class _OnSpark:
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: _SparkSession) -> None:
         self._session = session
 
     def stamps(self, points: Sequence[Sequence[Path]]) -> None:
@@ -115,7 +116,7 @@ def _arrow(columns: Sequence[str], kinds: Sequence[Any], rows: Sequence[tuple[An
     return pyarrow.table(arrays, names=list(columns))
 
 
-def _own(session: SparkSession | None) -> SparkSession:
+def _own(session: _SparkSession | None) -> _SparkSession:
     """A session with settings and names of its own, on the caller's Spark, the one that is there, or a new one."""
     try:
         from pyspark.errors import PySparkException
