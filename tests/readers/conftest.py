@@ -36,7 +36,8 @@ ready = 7400
 [[node]]
 name = "client"
 address = "{client}"
-command = ["{echo}", "client", "{{server.address}}", "7400", "--rate", "{rate}", "--seconds", "{{seconds}}"]
+command = ["{echo}", "client", "{{server.address}}", "7400", "--rate", "{rate}", "--seconds", "{{seconds}}",
+  "--late", "60000"]
 ends_run = true
 [evidence]
 kernel_probes = {kernel_probes}

@@ -407,7 +407,8 @@ fn e2e_a_container_that_is_started_anew_loses_stamps_and_the_run_says_that_it_do
         let told = scene.site.events("memory-lost");
         assert!(!told.is_empty() && told.iter().all(|event| event.node == "c"), "{told:?}");
         let shown = Ended::of(tickscope(&["show"]).arg(scene.site.run_directory()));
-        assert!(shown.code == Some(1) && shown.out.contains("lost: unknown beyond"), "{shown:?}");
+        // Nothing keeps the programs in step, so an id may pass their points in the other order: a finding.
+        assert!([Some(1), Some(3)].contains(&shown.code) && shown.out.contains("lost: unknown beyond"), "{shown:?}");
     }
 }
 

@@ -234,6 +234,12 @@ fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_w
     let places = Paths::of(&root);
     let is_written = |node: &str| read_channels(&places.channels(node)).is_ok_and(|channels| !channels.is_empty());
     within("channels of both nodes", || (is_written("a") && is_written("b")).then_some(()));
+    // Without stamps of both there is no table, and finish says that first.
+    let is_stored = |node: &str| {
+        let stamps = scene.site.opened().stamps(&format!("{node}.work").parse().unwrap());
+        stamps.is_ok_and(|stamps| !stamps.is_empty())
+    };
+    within("stamps of both nodes", || (is_stored("a") && is_stored("b")).then_some(()));
     run.kill().unwrap();
     run.wait().unwrap();
     scene.until_nobody_writes();
