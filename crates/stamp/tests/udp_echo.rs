@@ -180,7 +180,7 @@ fn check_lines(exchange: &Exchange, wait: &str) {
         (server, counts("reply", "received", 2).as_str()),
         (client, "\"policy\": \"other\", \"priority\": 0, \"core\": null"),
         (client, "\"matching\": \"SCM_TS_OPT_ID\""),
-        (client, "\"refused\": 0, \"failed\": 0, \"unmatched\": 0, \"merged\": 0, \"foreign\": 0}}"),
+        (client, "\"refused\": 0, \"failed\": 0, \"unmatched\": 0, \"merged\": 0, \"foreign\": 0}, \"valid\": "),
         (client, &format!("\"wait\": \"{wait}\"")),
         (client, "\"schedule\": {\"held\": "),
         (client, "\"unsent\": 0, \"late_limit_ns\": 1000000, \"p50_ns\": "),
