@@ -53,7 +53,8 @@ def runner(request, tmp_path_factory):
         words = ["--target", target, "-p", "tickscope-stamp", "--example", "conformance_steps"]
         return [*EMULATED, built(*words, variables=linker, target=target) / "examples/conformance_steps"]
     if request.param == "Rust":
-        return [built("-p", "tickscope-stamp", "--example", "conformance_steps") / "examples/conformance_steps"]
+        # Of the workspace, as `make python` has it: built already.
+        return [built("--workspace", "--example", "conformance_steps") / "examples/conformance_steps"]
     program = tmp_path_factory.mktemp("steps") / "steps"
     compilers = {"C": ["cc", "-std=gnu11"], "C++": ["c++", "-std=c++17", "-x", "c++"], "C on aarch64": [f"{ARM}-gcc"]}
     compiler = compilers[request.param]

@@ -1,5 +1,5 @@
 //! The hand-over and the switch of a policy under every interleaving: loom, with blocks shrunk to two records.
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p tickscope-stamp --test model --release`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p tickscope-stamp --test model`.
 #![cfg(loom)]
 
 use loom::sync::Arc;
