@@ -13,7 +13,7 @@ import pytest
 
 # Never downloaded: the system's own browser, or none. Who runs the tests is told (tests/run.py).
 CHROMIUM = shutil.which("chromium")
-IN_BROWSER = [f"test_{page}_in_browser.py" for page in ("clock_page", "hostile_texts", "report")]
+IN_BROWSER = [f"test_{page}_in_browser.py" for page in ("clock_page", "hostile_texts", "perfetto", "report")]
 collect_ignore = [] if CHROMIUM else IN_BROWSER
 
 TREE = pathlib.Path(__file__).resolve().parents[2]

@@ -75,7 +75,7 @@ sustain = {{ from = 1000, to = 2000, step = 1000, searches = 1, trials = 1, lost
 
 
 SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
-SHOWN += ["sweep", "sustain"]
+SHOWN += ["sweep", "sustain", "perfetto"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -85,6 +85,7 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         "show": ["show", swinging_run], "report": ["report", swinging_run], "check": ["check", swinging_run],
         "compare": ["compare", swinging_run, steady_run],
         "export": ["export", swinging_run, "--csv", tmp_path / "run.csv"], "doctor": ["doctor"],
+        "perfetto": ["export", swinging_run, "--perfetto", tmp_path / "run.pftrace"],
         "figures": ["figures", swinging_run, "--out", tmp_path / "figures"],
         # Of a kept run: of another, what is slow may not be resolved, and no share be told.
         "tail": ["tail", TREE / "python/notebooks/echo"],

@@ -604,13 +604,17 @@ fn tolerance(text: &str) -> Result<ChangeTolerance, String> {
 }
 
 #[derive(Debug, Args)]
+#[group(id = "format", required = true, multiple = false, args = ["csv", "perfetto"])]
 pub struct ExportOptions {
     /// A run's directory [default: the newest below runs/]
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
     /// Write comma-separated values to this file, a row for each trace and stage; - is standard output
     #[arg(long, value_name = "FILE")]
-    pub csv: PathBuf,
+    pub csv: Option<PathBuf>,
+    /// Write a trace for <https://ui.perfetto.dev> to this file, each node a process; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
     /// Print what was written as JSON

@@ -33,7 +33,13 @@ fn e2e_an_export_prints_what_it_writes_and_counts_every_row() {
 fn e2e_what_cannot_be_meant_is_refused_with_exit_code_2() {
     let refused = |words: &[&str], said: &[&str]| Ended::of(&mut tickscope(words)).said(2, said);
     refused(&["export", GOLDEN, "--csv", "-", "--json"], &["both print to standard output"]);
-    refused(&["export", GOLDEN], &["--csv"]);
+    refused(&["export", GOLDEN, "--perfetto", "-", "--json"], &["--perfetto - both print to standard output"]);
+    refused(&["export", GOLDEN], &["--csv", "--perfetto"]);
+    refused(&["export", GOLDEN, "--csv", "-", "--perfetto", "-"], &["cannot be used with"]);
+    refused(
+        &["export", GOLDEN, "--perfetto", "/nowhere/run.pftrace"],
+        &["--perfetto", "there is no directory /nowhere"],
+    );
     for command in [&["show", GOLDEN][..], &["report", GOLDEN, "--json"], &["export", GOLDEN, "--csv", "-"]] {
         refused(&[command, &["--evidence", "probes,bogus"]].concat(), &["bogus", "kernel-probes"]);
         refused(&[command, &["--slew", "bogus"]].concat(), &["bogus", "expected"]);
@@ -87,8 +93,32 @@ fn e2e_a_reader_that_stops_early_is_no_error() {
 }
 
 #[test]
+fn e2e_a_trace_for_perfetto_counts_each_stage_of_each_trace_as_the_csv_does() {
+    let site = Site::new("perfetto");
+    let file = site.path("run.pftrace");
+    let csv = Ended::of(&mut tickscope(&["export", GOLDEN, "--json", "--csv", site.path("run.csv").to_str().unwrap()]));
+    let mut export = tickscope(&["export", GOLDEN, "--perfetto"]);
+    let (csv, report) = (csv.json(0), Ended::of(export.arg(&file).arg("--json")).json(0));
+    for count in ["rows", "measured", "impossible", "repeated", "missing", "refused"] {
+        assert_eq!(csv[count], report[count], "{count}");
+    }
+    let sum = |name: &str| -> u64 {
+        report["stages"].as_array().unwrap().iter().map(|stage| stage[name].as_u64().unwrap()).sum()
+    };
+    let drawn = sum("slices") + sum("negative") + sum("unplaced");
+    assert_eq!(report["measured"].as_u64().unwrap() + report["impossible"].as_u64().unwrap(), drawn);
+    assert!(sum("slices") > 0 && report["flows"].as_u64().unwrap() > 0 && report["tracks"].as_u64().unwrap() > 0);
+    let printed = Ended::of(&mut tickscope(&["export", GOLDEN, "--perfetto", "/dev/null"]));
+    printed.said(1, &["no ordinary file"]);
+    let again = Ended::of(tickscope(&["export", GOLDEN, "--perfetto"]).arg(&file));
+    assert!(again.err.contains(" between nodes"), "{}", again.err);
+}
+
+#[test]
 fn e2e_an_export_that_cannot_be_written_says_where_to() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    Ended::of(tickscope(&["export", GOLDEN, "--csv", "-"]).stdout(full))
-        .said(1, &["cannot write the CSV to standard output: No space left"]);
+    for (format, name) in [("--csv", "CSV"), ("--perfetto", "trace")] {
+        Ended::of(tickscope(&["export", GOLDEN, format, "-"]).stdout(full.try_clone().unwrap()))
+            .said(1, &[&format!("cannot write the {name} to standard output: No space left"), "free some space"]);
+    }
 }

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
 use tickscope_tick::{Decimal, Unit};
 
+use crate::output::Output;
+
 /// Decimals of a nanosecond.
 const DECIMALS: u32 = 3;
 
@@ -38,16 +40,15 @@ pub fn write(scan: &Scan, out: impl Write, format: &'static Format, place: &str)
         unit: Unit::nanoseconds(scan.hertz(), DECIMALS),
         counts: Default::default(),
     };
-    let mut rows = Rows { out, place, all: part };
-    rows.put(format.head.as_bytes())?;
+    let mut rows = Rows { output: Output { out, format: format.name, place }, all: part };
+    rows.output.put(format.head.as_bytes())?;
     scan.stream(&mut rows)?;
-    rows.out.flush().map_err(|error| rows.cannot_write(error))?;
+    rows.output.finish()?;
     Ok(rows.all.counts)
 }
 
 struct Rows<'a, W> {
-    out: W,
-    place: &'a str,
+    output: Output<'a, W>,
     /// The counts of all parts that were written.
     all: RowsPart,
 }
@@ -60,16 +61,6 @@ struct RowsPart {
     counts: RowCounts,
 }
 
-impl<W: Write> Rows<'_, W> {
-    fn put(&mut self, text: &[u8]) -> Result<(), Error> {
-        self.out.write_all(text).map_err(|error| self.cannot_write(error))
-    }
-
-    fn cannot_write(&self, error: io::Error) -> Error {
-        Error::work(format!("cannot write the {} to {}: {error}", self.all.format.name, self.place))
-    }
-}
-
 impl<W: Write> Sink for Rows<'_, W> {
     type Part = RowsPart;
 
@@ -79,7 +70,7 @@ impl<W: Write> Sink for Rows<'_, W> {
 
     fn merge(&mut self, part: RowsPart) -> Result<(), Error> {
         self.all.counts.iter_mut().zip(part.counts).for_each(|(all, more)| *all += more);
-        self.put(&part.text)
+        self.output.put(&part.text)
     }
 }
 
