@@ -55,7 +55,8 @@ def build_command(profile: str) -> Path:
     For users of that package alone. For developers as a part of the workspace with what its tests ask of other people's
     crates, which an example stands for: so the tests build none of them again.
     """
-    which = ["--package", "tickscope-cli"] if profile == "release" else ["--workspace", "--example", "conformance_steps"]
+    shared = ["--workspace", "--example", "conformance_steps"]
+    which = ["--package", "tickscope-cli"] if profile == "release" else shared
     build = ["cargo", "build", "--locked", *which, "--bin", "tickscope", "--profile", profile]
     messages = subprocess.run(
         [*build, "--message-format", "json-render-diagnostics"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
