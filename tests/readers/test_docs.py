@@ -75,7 +75,7 @@ sustain = {{ from = 1000, to = 2000, step = 1000, searches = 1, trials = 1, lost
 
 
 SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
-SHOWN += ["sweep", "sustain", "perfetto"]
+SHOWN += ["sweep", "sustain", "load", "perfetto"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -90,6 +90,7 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         # Of a kept run: of another, what is slow may not be resolved, and no share be told.
         "tail": ["tail", TREE / "python/notebooks/echo"],
         "collect": ["collect", tmp_path, "--run", tmp_path / "run"],
+        "load": ["load", "udp", "127.0.0.1:9", "--rate", "100", "--seconds", "0.1"],  # nobody need be there
         "age": ["show", swinging_run, "--age", "client.send", "server.received", "--limit", "5ms"],
     }
     if command == "sweep":

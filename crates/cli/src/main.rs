@@ -19,6 +19,7 @@ mod groups;
 mod ids;
 mod init;
 mod live;
+mod load;
 mod load_factor;
 mod manual;
 mod noise;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Policy(options) => live::policy(options),
         Command::Dump(options) => live::dump(options),
         Command::Status(options) => live::status(options),
+        Command::Load(options) => load::load(options),
         Command::Init(options) => init::init(options),
         Command::Resume(options) => run::resume(options),
         Command::Finish(options) => finish::finish(options),

@@ -20,12 +20,16 @@ use tickscope_trace::Quantile;
 
 use crate::failure::Failure;
 
+mod load;
 mod noise;
+mod seconds;
 mod sustain;
 
+pub use load::{GeneratorOptions, RepliesOption, TransportOption};
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
 };
+use seconds::seconds;
 pub use sustain::SustainOptions;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
@@ -48,6 +52,8 @@ pub enum Command {
     Run(RunOptions),
     /// Search the highest rate that a run file's system sustains, an interval: [sustain] in the run file
     Sustain(SustainOptions),
+    /// Send a load of tuples over TCP, UDP, HTTP or ZeroMQ, each when it is due
+    Load(GeneratorOptions),
     /// Write a run file to start from
     Init(InitOptions),
     /// Say how the nodes of a run stand that goes on
@@ -130,14 +136,6 @@ pub struct RunOptions {
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Reads a number of seconds, `3` or `3s`.
-fn seconds(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('s').unwrap_or(text).parse::<f64>().ok();
-    let within = number.filter(|seconds| (0.1..=1e6).contains(seconds));
-    within
-        .ok_or_else(|| "expected seconds from 0.1 to 1000000, such as 3 or 0.5. Leave it out for the run file's".into())
 }
 
 #[derive(Debug, Args)]

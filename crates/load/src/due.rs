@@ -103,6 +103,50 @@ impl DueTicks {
         Ok(Self { next, until: plan.until, burst: plan.burst, law: Law::Held { ticks, at: 1 } })
     }
 
+    /// What one of several senders is to send: its first release is that of this number, from 0, and then each
+    /// `of`-th. All of them together are the whole load, each tick once.
+    ///
+    /// ```
+    /// use tickscope_load::{DueTicks, EventRate, LoadPlan};
+    /// let plan = LoadPlan { rate: EventRate::new(3, 1)?, hertz: 100, start: 0, until: 200, burst: 1 };
+    /// let of = |number| DueTicks::constant(&plan).map(|due| due.share(number, 2).collect::<Vec<_>>());
+    /// assert_eq!((of(0)?, of(1)?), (vec![0, 66, 133], vec![33, 100, 166]));
+    /// # Ok::<(), tickscope_load::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `of` is 0.
+    pub fn share(mut self, number: usize, of: usize) -> Self {
+        if let Some(before) = number.checked_sub(1) {
+            self.nth(before);
+        }
+        self.law = match self.law {
+            Law::Constant { ticks, of: parts, rest, .. } => {
+                let ticks = ticks.saturating_mul(of as u128);
+                let whole = i64::try_from(ticks / u128::from(parts)).unwrap_or(i64::MAX);
+                Law::Constant { ticks, whole, part: (ticks % u128::from(parts)) as u64, of: parts, rest }
+            }
+            Law::Held { ticks, at } => {
+                let first = at.saturating_sub(1).min(ticks.len());
+                Law::Held { ticks: ticks[first..].iter().copied().step_by(of).collect(), at: 1 }
+            }
+        };
+        self
+    }
+
+    /// How many releases there are still.
+    pub fn left(&self) -> u64 {
+        let Some(next) = self.next else { return 0 };
+        match &self.law {
+            // The n-th from here is due before the end where n * ticks + rest < (until - next) * of.
+            Law::Constant { ticks, of, rest, .. } => {
+                let until = u128::from(self.until.abs_diff(next)) * u128::from(*of) - u128::from(*rest);
+                u64::try_from(until.div_ceil(*ticks)).unwrap_or(u64::MAX)
+            }
+            Law::Held { ticks, at } => (ticks.len() - at + 1) as u64,
+        }
+    }
+
     /// The next due tick; it stays the next.
     pub fn peek(&self) -> Option<i64> {
         self.next

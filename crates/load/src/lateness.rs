@@ -22,6 +22,7 @@ pub struct Lateness {
     early: u64,
     unsent: u64,
     lost: u64,
+    held_up: u64,
     worst_ticks: u64,
     buckets: Box<[u64]>,
 }
@@ -30,12 +31,19 @@ impl Lateness {
     /// Nothing was sent yet; an event is late if it is sent more than `late_ticks` after its due tick.
     pub fn new(late_ticks: u64) -> Self {
         let buckets = vec![0; BUCKETS].into_boxed_slice();
-        Self { late_ticks, sent: 0, late: 0, early: 0, unsent: 0, lost: 0, worst_ticks: 0, buckets }
+        Self { late_ticks, sent: 0, late: 0, early: 0, unsent: 0, lost: 0, held_up: 0, worst_ticks: 0, buckets }
     }
 
     /// Takes events that were sent together.
     #[inline]
     pub fn record(&mut self, due: i64, sent: i64, events: u32) {
+        self.record_held(due, sent, 0, events);
+    }
+
+    /// The same where the target took nothing for `held_ticks` since the schedule was last held: events that are not
+    /// late but for that are held up, and no fault of the generator.
+    #[inline]
+    pub fn record_held(&mut self, due: i64, sent: i64, held_ticks: i64, events: u32) {
         let count = u64::from(events);
         self.sent += count;
         if sent < due {
@@ -43,7 +51,9 @@ impl Lateness {
             return;
         }
         let ticks = sent.abs_diff(due);
-        self.late += if ticks > self.late_ticks { count } else { 0 };
+        if ticks > self.late_ticks {
+            *self.whose(ticks, held_ticks, |own| &mut own.late) += count;
+        }
         self.worst_ticks = self.worst_ticks.max(ticks);
         self.buckets[bucket_of(ticks)] += count;
     }
@@ -51,6 +61,33 @@ impl Lateness {
     /// Takes events that were due and not sent.
     pub fn miss(&mut self, events: u32) {
         self.unsent += u64::from(events);
+    }
+
+    /// The same where the target took nothing for `held_ticks` of the time until `now`.
+    pub fn miss_held(&mut self, due: i64, now: i64, held_ticks: i64, events: u32) {
+        *self.whose(now.abs_diff(due), held_ticks, |own| &mut own.unsent) += u64::from(events);
+    }
+
+    /// The count of what so much lateness is: the generator's own, unless so much was the target's.
+    fn whose(&mut self, ticks: u64, held_ticks: i64, own: impl Fn(&mut Self) -> &mut u64) -> &mut u64 {
+        let held = held_ticks > 0 && ticks.saturating_sub(held_ticks.unsigned_abs()) <= self.late_ticks;
+        if held { &mut self.held_up } else { own(self) }
+    }
+
+    /// Takes what another sender of the same load suffered, with the same limit.
+    ///
+    /// # Panics
+    /// If its limit is another.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!(self.late_ticks, other.late_ticks, "one limit for all senders");
+        self.sent += other.sent;
+        self.late += other.late;
+        self.early += other.early;
+        self.unsent += other.unsent;
+        self.lost += other.lost;
+        self.held_up += other.held_up;
+        self.worst_ticks = self.worst_ticks.max(other.worst_ticks);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(bucket, more)| *bucket += more);
     }
 
     /// Takes credit of a capped bucket that was thrown away, in events.
@@ -71,6 +108,11 @@ impl Lateness {
     /// How many were due and not sent.
     pub fn unsent(&self) -> u64 {
         self.unsent
+    }
+
+    /// How many were sent late, or not at all, because the target took nothing.
+    pub fn held_up(&self) -> u64 {
+        self.held_up
     }
 
     /// How late the worst was, ticks.

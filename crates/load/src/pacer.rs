@@ -2,6 +2,10 @@
 //!
 //! It never sleeps, for a timer wakes some 50 us late, and never skips: what could not be sent in time is sent at once,
 //! one release after another, each with the tick at which it was due.
+//!
+//! Where the target takes nothing for a while, as a full socket does, what is late for that is the target's doing. A
+//! sender says how long it was [held up](Pacer::held_up): until it has caught up, so much of each lateness is no fault
+//! of the generator, but counted apart. Everything else is, as a counter that was not read in time.
 
 use crate::{DueTicks, Lateness};
 
@@ -23,6 +27,8 @@ pub struct Pacer<C> {
     due: DueTicks,
     counter: C,
     first: i64,
+    /// Ticks that the target took nothing for since the schedule was last held.
+    held_ticks: i64,
     lateness: Lateness,
 }
 
@@ -30,7 +36,7 @@ impl<C: FnMut() -> i64> Pacer<C> {
     /// A pacer on `counter`, a function that reads it, as `tickscope_counter::before`; an event that is sent more than
     /// `late_ticks` after its due tick counts as late.
     pub fn new(due: DueTicks, counter: C, late_ticks: u64) -> Self {
-        Self { due, counter, first: 0, lateness: Lateness::new(late_ticks) }
+        Self { due, counter, first: 0, held_ticks: 0, lateness: Lateness::new(late_ticks) }
     }
 
     /// Spins until the next release is due; `None`: all were sent.
@@ -39,6 +45,7 @@ impl<C: FnMut() -> i64> Pacer<C> {
         let due = self.due.peek()?;
         let mut now = (self.counter)();
         while now < due {
+            self.held_ticks = 0; // it has caught up
             now = (self.counter)();
         }
         self.release(now)
@@ -48,7 +55,21 @@ impl<C: FnMut() -> i64> Pacer<C> {
     #[inline]
     pub fn poll(&mut self) -> Option<Release> {
         let (due, now) = (self.due.peek()?, (self.counter)());
-        if due <= now { self.release(now) } else { None }
+        if due <= now {
+            return self.release(now);
+        }
+        self.held_ticks = 0; // it has caught up
+        None
+    }
+
+    /// The tick at which the next is due; `None`: all were sent.
+    pub fn due(&self) -> Option<i64> {
+        self.due.peek()
+    }
+
+    /// Takes note that the target took nothing for so many ticks.
+    pub fn held_up(&mut self, ticks: i64) {
+        self.held_ticks = self.held_ticks.saturating_add(ticks);
     }
 
     /// How late events were until now.
@@ -56,12 +77,12 @@ impl<C: FnMut() -> i64> Pacer<C> {
         &self.lateness
     }
 
-    /// Ends the load: what is due by now and was not sent counts as unsent.
+    /// Ends the load: what is due by now and was not sent counts as unsent, or as held up.
     pub fn end(mut self) -> Lateness {
         let now = (self.counter)();
-        while self.due.peek().is_some_and(|due| due <= now) {
+        while let Some(due) = self.due.peek().filter(|due| *due <= now) {
             self.due.next();
-            self.lateness.miss(self.due.burst());
+            self.lateness.miss_held(due, now, self.held_ticks, self.due.burst());
         }
         self.lateness
     }
@@ -70,7 +91,7 @@ impl<C: FnMut() -> i64> Pacer<C> {
     fn release(&mut self, now: i64) -> Option<Release> {
         let events = self.due.burst();
         let release = Release { first: self.first, events, due: self.due.next()?, sent: now };
-        self.lateness.record(release.due, now, events);
+        self.lateness.record_held(release.due, now, self.held_ticks, events);
         self.first += i64::from(events);
         Some(release)
     }

@@ -185,3 +185,32 @@ fn a_load_that_cannot_be_is_refused_with_what_mends_it() {
     refused(long(most + 1), "at most 134217728 due ticks");
     refused(long(i64::MAX), "about 9223372036854775807");
 }
+
+proptest! {
+    #[test]
+    fn property_the_shares_of_all_senders_are_the_whole_load(
+        events in 1..5_000_u64,
+        seconds in 1..50_u64,
+        senders in 1..9_usize,
+        burst in 1..4_u32,
+        seed in any::<Option<u64>>(),
+        skipped in 0..20_usize,
+    ) {
+        let rate = EventRate::new(events, seconds).unwrap();
+        let plan = LoadPlan { rate, hertz: 1_000_003, start: -77, until: 2_000_000, burst };
+        let mut whole = match seed {
+            None => DueTicks::constant(&plan).unwrap(),
+            Some(seed) => DueTicks::poisson(&plan, seed).unwrap(),
+        };
+        (0..skipped).for_each(|_| _ = whole.next());
+        let mut shared = Vec::new();
+        for number in 0..senders {
+            let share = whole.clone().share(number, senders);
+            prop_assert_eq!(share.left(), share.clone().count() as u64);
+            shared.extend(share);
+        }
+        shared.sort_unstable();
+        prop_assert_eq!(whole.left(), shared.len() as u64);
+        prop_assert_eq!(whole.collect::<Vec<_>>(), shared);
+    }
+}

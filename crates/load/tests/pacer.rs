@@ -154,3 +154,75 @@ fn a_real_counter_is_spun_on() {
     assert!(due.iter().copied().eq((0..100).map(|number| plan.start + number * 1000)));
     assert!(pacer.end().sent() == 100);
 }
+
+#[test]
+fn what_is_late_because_the_target_took_nothing_is_no_fault_of_the_generator() {
+    // A send takes 20 ticks of the counter; at tick 100 000 the target takes nothing for a million.
+    const HELD: i64 = 1_000_000;
+    let now = std::cell::Cell::new(0);
+    let counter = || {
+        now.set(now.get() + READ);
+        now.get()
+    };
+    let mut pacer = Pacer::new(DueTicks::constant(&plan(1_000_000, 10_000_000)).unwrap(), &counter, 10_000);
+    let mut sent = 0_u64;
+    while let Some(release) = pacer.wait() {
+        sent += 1;
+        if release.first == 100 {
+            now.set(now.get() + HELD);
+            pacer.held_up(HELD);
+        }
+    }
+    let lateness = pacer.end();
+    assert_eq!((sent, lateness.sent(), lateness.late()), (10_000, 10_000, 0));
+    // 1000 were due meanwhile; they leave 50 at a time while 1 more is due, until the last is less than the limit late.
+    assert!((1_000..1_030).contains(&lateness.held_up()), "{}", lateness.held_up());
+    assert!(lateness.worst_ticks() >= 999_000 && lateness.faults().is_empty());
+}
+
+#[test]
+fn a_generator_that_is_slow_itself_is_late_although_its_target_held_it_up_once() {
+    let now = std::cell::Cell::new(0);
+    let counter = || {
+        now.set(now.get() + 1_500); // of 1000 between two due ticks
+        now.get()
+    };
+    let mut pacer = Pacer::new(DueTicks::constant(&plan(1_000_000, 10_000_000)).unwrap(), &counter, 10_000);
+    pacer.held_up(100_000);
+    now.set(100_000);
+    while pacer.wait().is_some() {}
+    let lateness = pacer.end();
+    // Behind by 100 000 and then by 500 a send: after 20 sends more than the limit is its own.
+    assert!((15..=25).contains(&lateness.held_up()), "{}", lateness.held_up());
+    assert_eq!(lateness.held_up() + lateness.late(), lateness.sent());
+    assert!(matches!(lateness.faults()[..], [Fault::Late { .. }]), "{:?}", lateness.faults());
+}
+
+#[test]
+fn what_a_target_that_takes_nothing_leaves_unsent_is_held_up() {
+    let now = std::cell::Cell::new(0);
+    let counter = || now.get();
+    let due = || DueTicks::constant(&plan(1_000_000, 10_000_000)).unwrap();
+    let mut pacer = Pacer::new(due(), &counter, 10_000);
+    assert!(pacer.wait().is_some());
+    now.set(10_000_000);
+    pacer.held_up(10_000_000);
+    let lateness = pacer.end();
+    assert_eq!((lateness.held_up(), lateness.unsent()), (9_999, 0));
+    let mut pacer = Pacer::new(due(), &counter, 10_000);
+    pacer.poll();
+    let lateness = pacer.end();
+    assert_eq!((lateness.held_up(), lateness.unsent()), (0, 9_999));
+}
+
+#[test]
+fn senders_of_one_load_are_judged_together() {
+    let mut one = Lateness::new(10);
+    one.record(0, 5, 3);
+    let mut other = Lateness::new(10);
+    other.record(0, 500, 2);
+    other.record_held(0, 600, 600, 1);
+    one.merge(&other);
+    assert_eq!((one.sent(), one.late(), one.held_up(), one.worst_ticks()), (6, 2, 1, 600));
+    assert_eq!(one.quantile_ticks(500), Some(5));
+}

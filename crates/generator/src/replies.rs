@@ -1,0 +1,116 @@
+//! What comes back: read by a thread of its own, stamped, counted.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use tickscope_stamp::Channel;
+
+use crate::frames::{IdPlace, Share};
+use crate::link::{Link, Took};
+use crate::{Replies, http};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What is known of a sender while it sends.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Tuples that were given to the socket, or are just about to be.
+    pub sent: AtomicU64,
+    /// Nothing more is sent.
+    pub done: AtomicBool,
+    /// Replies are not waited for any more.
+    pub over: AtomicBool,
+}
+
+/// Replies of a sender.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ReplyCounts {
+    pub replies: u64,
+    /// Those that say that the target did not take the tuple.
+    pub refused: u64,
+    /// Those that belong to no tuple that was sent.
+    pub strange: u64,
+}
+
+/// Replies as they come.
+pub(crate) struct Reader<'a> {
+    pub link: Link,
+    pub form: Replies,
+    pub tuple_bytes: usize,
+    pub id: Option<IdPlace>,
+    pub share: Share,
+    pub progress: &'a Progress,
+    pub channel: Channel,
+}
+
+impl Reader<'_> {
+    /// Reads until each tuple has its reply, the target ends, or nobody waits any more; an error is why they cannot be
+    /// told apart.
+    pub fn read(&mut self) -> (ReplyCounts, Option<String>) {
+        let (mut counts, mut buffer, mut filled) = (ReplyCounts::default(), vec![0; BUFFER_BYTES], 0);
+        loop {
+            let done = self.progress.done.load(Relaxed);
+            if self.progress.over.load(Relaxed) || done && counts.replies >= self.progress.sent.load(Relaxed) {
+                return (counts, None);
+            }
+            if filled == buffer.len() {
+                buffer.resize(2 * filled, 0);
+            }
+            match self.link.read(&mut buffer[filled..]) {
+                Ok(Took::Nothing) => _ = self.link.wait_readable(),
+                Ok(Took::Bytes(0)) if !self.link.takes_one_by_one() => return (counts, None),
+                Ok(Took::Bytes(bytes)) => filled += bytes,
+                Err(_) => return (counts, None), // the sender meets it too, and says what was lost
+            }
+            match self.take(&buffer[..filled], &mut counts) {
+                // A datagram that is no reply whole is none.
+                Ok(taken) if self.link.takes_one_by_one() => {
+                    counts.strange += u64::from(taken < filled);
+                    filled = 0;
+                }
+                Ok(taken) => {
+                    buffer.copy_within(taken..filled, 0);
+                    filled -= taken;
+                }
+                Err(why) => return (counts, Some(why)),
+            }
+        }
+    }
+
+    /// Takes the replies that are whole; answers how many bytes they were.
+    fn take(&self, bytes: &[u8], counts: &mut ReplyCounts) -> Result<usize, String> {
+        let mut at = 0;
+        while let Some((length, well)) = self.reply(&bytes[at..])? {
+            let id = self.id_of(&bytes[at..at + length], counts.replies);
+            match id.filter(|_| counts.replies < self.progress.sent.load(Relaxed)) {
+                Some(id) => {
+                    self.channel.stamp(id);
+                    counts.replies += 1;
+                    counts.refused += u64::from(!well);
+                }
+                None => counts.strange += 1,
+            }
+            at += length;
+        }
+        Ok(at)
+    }
+
+    /// How long the first reply is, and whether it says that all went well.
+    fn reply(&self, bytes: &[u8]) -> Result<Option<(usize, bool)>, String> {
+        match self.form {
+            Replies::Http => http::response(bytes),
+            Replies::Lines => {
+                let end = bytes.iter().position(|&byte| byte == b'\n');
+                Ok(end.map(|end| (end + 1, !bytes.starts_with(b"-"))))
+            }
+            _ => Ok((bytes.len() >= self.tuple_bytes).then_some((self.tuple_bytes, true))),
+        }
+    }
+
+    /// The id of the tuple that a reply is for: it says so, or they come in order.
+    fn id_of(&self, reply: &[u8], number: u64) -> Option<i64> {
+        match (self.form, self.id) {
+            (Replies::Echo, Some(place)) => place.read(reply),
+            _ => Some(self.share.id(number)),
+        }
+    }
+}
