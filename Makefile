@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python spark build java java-opentelemetry forwarder try demo demo-hosts test test-all lint bench mutants clean
+.PHONY: help machine setup python spark build java java-opentelemetry forwarder storm try demo demo-hosts test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,10 @@ build/tickscope-opentelemetry.jar: build/tickscope.jar java/opentelemetry/build.
 	@test -e build/maven || java/repository.sh
 	@java/opentelemetry/build.sh
 
+storm: build build/tickscope.jar ## the Yahoo benchmark on Storm, which Maven fetches, and Redis, which it installs: experiments/ysb.toml
+	@scripts/setup.sh storm
+	@targets/storm/build.sh
+
 try: build ## the demo for five seconds; no rights needed
 	target/release/tickscope run experiments/demo.toml --seconds 5
 
@@ -59,7 +63,7 @@ demo-hosts: python build ## the demo between three hosts on this machine, over s
 test: python ## the tests, counted by kind; SLOW=1: on one processor beside two busy processes
 	python3 tests/run.py $(if $(SLOW),--slow)
 
-test-all: spark ## the same with every mutant, case and kill: hours
+test-all: spark storm ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules

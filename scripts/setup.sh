@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
 # `setup.sh build`: only what the command and the demo need; `setup.sh forwarder`: libraries of that target, besides;
-# `setup.sh spark`: pyspark into .venv, once that is there.
+# `setup.sh spark`: pyspark into .venv, once that is there; `setup.sh storm`: what its topology needs.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,6 +26,16 @@ install() { # package, what for
         fail "expected $1 ($2), found none, and cannot install it unprivileged. As root: apt-get install $1"
     fi
 }
+# Installs a package of a service; whoever has a policy keeps it, otherwise nothing that is installed here is started.
+install_unstarted() {
+    policy=/usr/sbin/policy-rc.d
+    if [ -e "$policy" ] || [ "$(id -u)" != 0 ]; then install "$@"; return; fi
+    printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+    install "$@"
+    rm -f "$policy"
+    trap - EXIT
+}
 
 command -v cargo >/dev/null || fail "expected cargo and rustc 1.88 or later, found none. Install Rust"
 version=$(rustc --version | cut -d' ' -f2)
@@ -38,6 +48,14 @@ if [ "${1:-}" = forwarder ]; then
     command -v pkg-config >/dev/null || install pkg-config "where libraries are"
     pkg-config --exists "libdpdk >= 22.11" || install libdpdk-dev "the forwarder's datapath net_ring"
     pkg-config --exists liburcu || install liburcu-dev "the forwarder's primitives rcu and rcu-sync"
+    exit 0
+fi
+
+if [ "${1:-}" = storm ]; then
+    command -v javac >/dev/null || install default-jdk-headless "Storm"
+    command -v mvn >/dev/null || install maven "Storm, which it fetches"
+    recommends=--no-install-recommends
+    command -v redis-server >/dev/null || install_unstarted redis-server "the benchmark's campaigns"
     exit 0
 fi
 
@@ -73,16 +91,7 @@ if ! command -v chromium >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install chromium "the report's page in a browser"; else say "no chromium: the tests of the report's page in a browser are left out"; fi
 fi
 if [ ! -x /usr/sbin/sshd ]; then
-    if [ "$(id -u)" = 0 ]; then
-        # Whoever has a policy keeps it; otherwise nothing that is installed here is started.
-        policy=/usr/sbin/policy-rc.d
-        if [ -e "$policy" ]; then install openssh-server "hosts of the tests"; else
-            printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy"
-            trap 'rm -f "$policy"' EXIT
-            install openssh-server "hosts of the tests"
-            rm -f "$policy"
-            trap - EXIT
-        fi
+    if [ "$(id -u)" = 0 ]; then install_unstarted openssh-server "hosts of the tests"
     else say "no sshd: the tests over ssh are left out"; fi
 fi
 # chrony and ptp4l are unpacked, not installed: an installed chrony starts a service that sets this machine's clock.

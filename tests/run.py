@@ -220,6 +220,8 @@ def print_left_out(heavy):
         print("left out: the pages in a browser, there is no chromium. Install chromium")
     if not list((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark")):
         print("left out: the table of a run on Spark, there is no pyspark. Run scripts/setup.sh spark")
+    if not (ROOT / "build/storm.jar").exists() or shutil.which("redis-server") is None:
+        print("left out: the Yahoo benchmark on Storm, which is not here. Run make storm")
     path = f"{os.environ['PATH']}:/usr/sbin:{ROOT}/build/rivals/usr/sbin"
     if not all(shutil.which(name, path=path) for name in ("chronyd", "ptp4l")):
         print("left out: chrony and ptp4l beside a run, they are not installed. Run scripts/setup.sh as root")
