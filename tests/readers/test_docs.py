@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import x_lap_pair
 
 from conftest import TREE
 
@@ -75,7 +76,7 @@ sustain = {{ from = 1000, to = 2000, step = 1000, searches = 1, trials = 1, lost
 
 
 SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
-SHOWN += ["sweep", "sustain", "load", "perfetto"]
+SHOWN += ["sweep", "sustain", "load", "perfetto", "import"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -93,6 +94,9 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         "load": ["load", "udp", "127.0.0.1:9", "--rate", "100", "--seconds", "0.1"],  # nobody need be there
         "age": ["show", swinging_run, "--age", "client.send", "server.received", "--limit", "5ms"],
     }
+    if command == "import":
+        x_lap_pair.make(tmp_path)
+        words["import"] = ["import", tmp_path / "xlap.yml", "--out", tmp_path / "run"]
     if command == "sweep":
         words["sweep"] = ["show", sweep_of(swinging_run, tmp_path / "sweep")]
     if command == "sustain":

@@ -17,6 +17,7 @@ mod figures;
 mod finish;
 mod groups;
 mod ids;
+mod import;
 mod init;
 mod live;
 mod load;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Tail(options) => tail::tail(options),
         Command::Compare(options) => compare::compare(options),
         Command::Export(options) => export::export(options),
+        Command::Import(options) => import::import(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),
         Command::Noise(options) => noise::noise(options),

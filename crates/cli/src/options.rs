@@ -20,11 +20,13 @@ use tickscope_trace::Quantile;
 
 use crate::failure::Failure;
 
+mod exchange;
 mod load;
 mod noise;
 mod seconds;
 mod sustain;
 
+pub use exchange::{ExportOptions, ImportOptions};
 pub use load::{GeneratorOptions, RepliesOption, TransportOption};
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
@@ -84,6 +86,8 @@ pub enum Command {
     Compare(CompareOptions),
     /// Write every duration of every trace in another program's format
     Export(ExportOptions),
+    /// Make a run of other programs' files: X-Lap's tables, Cloudprofiler's logs, any table by a mapping
+    Import(ImportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
@@ -599,25 +603,6 @@ fn tolerance(text: &str) -> Result<ChangeTolerance, String> {
     share.filter(|share| *share <= 1_000_000).map(ChangeTolerance::PerMillion).ok_or_else(|| {
         format!("expected a share from 0% to 100% with at most four decimals, found '{text}'. Write 2% for example")
     })
-}
-
-#[derive(Debug, Args)]
-#[group(id = "format", required = true, multiple = false, args = ["csv", "perfetto"])]
-pub struct ExportOptions {
-    /// A run's directory [default: the newest below runs/]
-    #[arg(value_hint = ValueHint::DirPath)]
-    pub run: Option<PathBuf>,
-    /// Write comma-separated values to this file, a row for each trace and stage; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write a trace for <https://ui.perfetto.dev> to this file, each node a process; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub perfetto: Option<PathBuf>,
-    #[command(flatten)]
-    pub query: QueryOptions,
-    /// Print what was written as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, Args)]

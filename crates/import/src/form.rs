@@ -1,0 +1,152 @@
+//! What a description says of its tables, checked.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use tickscope_store::LayoutText;
+use tickscope_tick::{Clock, NameError, NodeName, Ordering, PointName, decimal};
+
+use crate::cells::Separator;
+
+/// Everything that becomes one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// What the run is told to come from, in words.
+    pub from: String,
+    pub tables: Vec<Table>,
+    pub layout: LayoutText,
+    /// Sentences that its figures stand on.
+    pub assumptions: Vec<String>,
+    /// What else whoever imports it has to know.
+    pub notes: Vec<String>,
+}
+
+/// One file of stamps of one clock of one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub file: PathBuf,
+    pub node: NodeName,
+    pub clock: ReadClock,
+    pub separator: Separator,
+    /// Names of its columns, where its first line does not name them.
+    pub columns: Option<Vec<String>>,
+    pub id: String,
+    pub kind: Option<String>,
+    pub value: Option<String>,
+    pub times: Times,
+    pub zero: Zero,
+    pub ordering: Ordering,
+}
+
+/// Where the times of a row stand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Times {
+    /// In one column, all of one point.
+    Of(PointName, String),
+    /// In one column, of the point that another names.
+    Named { point: String, time: String },
+    /// In a column a point.
+    Each(Vec<(PointName, String)>),
+}
+
+/// What a time of 0 says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Zero {
+    /// That time.
+    #[default]
+    Time,
+    /// That no stamp was taken.
+    Missing,
+}
+
+/// A clock as a table has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ReadClock {
+    pub clock: Clock,
+    pub unit: Unit,
+    /// Ticks a second.
+    pub hertz: u64,
+    pub tolerance_ppm: u32,
+    /// Where these came from.
+    pub origin: String,
+}
+
+/// The unit of times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unit {
+    Ticks,
+    Ns,
+    Us,
+    Ms,
+    S,
+}
+
+/// Seconds since the epoch of Unix between which `CLOCK_REALTIME` is believed: 1990 and 2100.
+const BELIEVED_S: std::ops::RangeInclusive<i64> = 631_152_000..=4_102_444_800;
+const NS_PER_S: i64 = 1_000_000_000;
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ticks => "ticks",
+            Self::Ns => "ns",
+            Self::Us => "us",
+            Self::Ms => "ms",
+            Self::S => "s",
+        }
+    }
+
+    /// Decimals that a whole tick has in it.
+    fn decimals(self) -> usize {
+        match self {
+            Self::Ticks | Self::Ns => 0,
+            Self::Us => 3,
+            Self::Ms => 6,
+            Self::S => 9,
+        }
+    }
+}
+
+impl ReadClock {
+    /// A time in ticks of the clock; `Err`: why it is none.
+    pub fn read(&self, cell: &str) -> Result<i64, String> {
+        let unit = self.unit.name();
+        let steps = match self.unit {
+            Unit::Ticks => "whole numbers",
+            _ => "decimal numbers of whole nanoseconds",
+        };
+        let ticks = decimal(cell, self.unit.decimals()).and_then(|ticks| i64::try_from(ticks).ok()).ok_or_else(|| {
+            let found = shortened(cell);
+            format!(
+                "expected a time in {unit}, {steps} from 0 to 2^63 - 1 ticks, found '{found}'. Correct it, or `unit`"
+            )
+        })?;
+        let is_believed = || BELIEVED_S.contains(&(ticks / NS_PER_S));
+        if self.clock == Clock::Realtime && ticks != 0 && !is_believed() {
+            return Err(format!(
+                "expected a time of the clock realtime between 1990 and 2100, found {cell} {unit} since 1970. Correct \
+                 `unit`, or `clock`"
+            ));
+        }
+        Ok(ticks)
+    }
+}
+
+/// What is said of a name that is none.
+pub(crate) fn misnamed(why: NameError) -> String {
+    format!("expected {}, found '{}'; {}", why.expected, shortened(&why.found), why.remedy)
+}
+
+/// The beginning of a cell.
+pub(crate) fn shortened(cell: &str) -> String {
+    const MOST: usize = 40;
+    shortened_to(cell, MOST)
+}
+
+/// The first letters of a text.
+pub(crate) fn shortened_to(text: &str, most: usize) -> String {
+    let beginning: String = text.chars().take(most).collect();
+    if beginning.len() < text.len() { format!("{beginning}...") } else { beginning }
+}

@@ -1,0 +1,150 @@
+//! Whatever is done to a description or a table: a run or an error that says what helps; never a panic or a hang, and
+//! never a run of a part of the files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tickscope_import::import;
+
+/// What is mutated: a description, and its tables.
+const SAMPLES: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "xlap.yml",
+        &[
+            (
+                "xlap.yml",
+                "data_files: {sender: s.csv, receiver: r.csv}\ncycle_reference: {sender: A_C, receiver: C_C}\n\
+                 time_reference: {sender: A_T, receiver: C_T}\npacket_types: {Data: 0, Ack: 1}\nstamps:\n\
+                 \x20 A_C: {Source: sender, Type: cycle}\n  A_T: {Source: sender, Type: time}\n\
+                 \x20 B_C: {Source: sender, Type: cycle}\n  C_C: {Source: receiver, Type: cycle}\n\
+                 \x20 C_T: {Source: receiver, Type: time}\n  D_C: {Source: receiver, Type: cycle}\n\
+                 durations:\n  AB: {Start: A, Stop: B}\n",
+            ),
+            ("s.csv", "SeqNo,Kind,A_C,A_T,B_C,C_C,C_T,D_C\n1,0,1000,10,1500,0,0,0\n2,0,3001000,1010,3001500,0,0,0\n"),
+            ("r.csv", "SeqNo,Kind,A_C,A_T,B_C,C_C,C_T,D_C\n1,0,0,0,0,500,7,900\n2,1,0,0,0,2000500,1007,2000900\n"),
+        ],
+    ),
+    (
+        "map.toml",
+        &[
+            (
+                "map.toml",
+                "[[file]]\npath = \"a.csv\"\nnode = \"a\"\nclock = \"realtime\"\nunit = \"s\"\nid = \"id\"\n\
+                 kind = \"k\"\nvalue = \"v\"\nzero = \"missing\"\npoints = { send = \"t1\", sent = \"t2\" }\n\
+                 [[file]]\npath = \"b.csv\"\nnode = \"b\"\nclock = \"monotonic\"\nunit = \"us\"\nid = \"n\"\n\
+                 time = \"at\"\npoint_column = \"where\"\nseparator = \";\"\n\
+                 [layout]\npath = [\"a.send\", \"a.sent\", \"b.in\"]\n",
+            ),
+            ("a.csv", "id,t1,t2,k,v\n1,1763849123.5,1763849123.7,0,5\n2,1763849124.1,0,,\n"),
+            ("b.csv", "n;where;at\n1;in;17.25\n2;in;\"18.5\"\n"),
+        ],
+    ),
+    (
+        "cp.toml",
+        &[
+            (
+                "cp.toml",
+                "[[file]]\npath = \"spout.log\"\nformat = \"cloudprofiler\"\nnode = \"w\"\npoint = \"spout\"\n\
+                 hertz = 2200000000\n[[file]]\npath = \"bolt.log\"\nformat = \"cloudprofiler\"\nnode = \"w\"\n\
+                 point = \"bolt\"\nhertz = 2200000000\n",
+            ),
+            ("spout.log", "1000 1\n2000 2\n3000 3\n"),
+            ("bolt.log", "1500 1\n2500 2\n3500 3\n"),
+        ],
+    ),
+];
+/// Mutations in `make test`, and in `make test-all`.
+const FEW: u64 = 3_000;
+const ALL: u64 = 1_000_000;
+
+/// A generator of Marsaglia's, from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % most.max(1) as u64) as usize
+    }
+
+    /// Changes some bytes: flips, cuts, doubles, and what breaks readers.
+    fn mutate(&mut self, bytes: &mut Vec<u8>) {
+        const PIECES: [&[u8]; 16] = [
+            b"\n",
+            b",",
+            b"\"",
+            b"-",
+            b"0",
+            b"\0",
+            b"\xff\xfe",
+            b"\xef\xbb\xbf",
+            b"9999999999999999999",
+            b"{",
+            b"}",
+            b":",
+            b"\t",
+            b" ",
+            b"1e9",
+            b"\xc3",
+        ];
+        for _ in 0..=self.below(3) {
+            let at = self.below(bytes.len() + 1);
+            match self.below(6) {
+                0 => bytes.truncate(at),
+                1 => bytes.splice(at..at, PIECES[self.below(PIECES.len())].iter().copied()).for_each(drop),
+                2 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                3 if at < bytes.len() => drop(bytes.remove(at)),
+                4 => {
+                    let again = bytes[at..].to_vec();
+                    bytes.extend(again);
+                }
+                _ => {
+                    let piece = PIECES[self.below(PIECES.len())].repeat(1 + self.below(80));
+                    bytes.splice(at..at, piece).for_each(drop);
+                }
+            }
+        }
+    }
+}
+
+/// A folder in memory, where there is one.
+fn folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let above = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
+    let folder = above.join(format!("tickscope-import-mutated-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn no_mutated_description_or_table_makes_the_import_panic_or_leave_a_part() {
+    let mutations = if std::env::var_os("TICKSCOPE_TESTS").is_some() { ALL } else { FEW };
+    let (folder, mut chance) = (folder(), Chance(0x2545_f491_4f6c_dd1d));
+    let out = folder.join("run");
+    let mut imported = 0_u64;
+    for (name, text) in SAMPLES.iter().flat_map(|(_, files)| *files) {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for _ in 0..mutations {
+        let (description, files) = SAMPLES[chance.below(SAMPLES.len())];
+        let (name, text) = files[chance.below(files.len())];
+        let mut bytes = text.as_bytes().to_vec();
+        chance.mutate(&mut bytes);
+        fs::write(folder.join(name), bytes).unwrap();
+        match import(&folder.join(description), &out) {
+            Ok(_) => {
+                imported += 1;
+                fs::remove_dir_all(&out).unwrap();
+            }
+            Err(why) => {
+                let why = why.to_string();
+                assert!(why.len() < 4096 && !why.is_empty(), "{why}");
+                assert!(!out.exists() && !folder.join(".run.part").exists(), "{why}");
+            }
+        }
+        fs::write(folder.join(name), text).unwrap();
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(imported > mutations / 20 && imported < mutations, "{imported} of {mutations}");
+}
