@@ -39,6 +39,7 @@ public final class Programs {
             case "parent": parent(); break;
             case "collected": collected(count); break;
             case "ids": ids(words); break;
+            case "chooses": chooses(); break;
             default: System.exit(64);
         }
     }
@@ -148,6 +149,33 @@ public final class Programs {
     }
 
     /** Of many things that pass two points, every tenth waits for a garbage collection: its id, and when it waited. */
+    private static void chooses() {
+        Point passed = Point.of("passed", Ordering.PLAIN);
+        passed.stamp(1);
+        passed.stamp(2);
+        passed.choose((id, tick) -> id % 2 == 1 && tick > 0);
+        for (long id = 3; id < 10; id++) {
+            passed.stamp(id);
+        }
+        passed.choose((id, tick) -> {
+            passed.stamp(id + 1);
+            return true;
+        });
+        passed.stamp(97);
+        passed.choose((id, tick) -> {
+            throw new IllegalStateException();
+        });
+        for (long id = 20; id < 24; id++) {
+            try {
+                passed.stamp(id);
+            } catch (IllegalStateException e) {
+                System.out.println("threw");
+            }
+        }
+        passed.choose((id, tick) -> true);
+        passed.stamp(15);
+    }
+
     private static void collected(int count) {
         Point begun = Point.of("begun", Ordering.BEFORE), done = Point.of("done", Ordering.AFTER);
         for (long id = 0; id < count; id++) {

@@ -5,10 +5,11 @@ import java.util.Locale;
 import java.util.Map;
 import tickscope.Ordering;
 import tickscope.Point;
+import tickscope.Tickscope;
 
 /**
  * Takes the steps of a conformance program, a line each on stdin; ends with 64 at a step that this library lacks. The
- * step {@code say WORD}, of tests alone, prints the word.
+ * steps {@code dump} and {@code say WORD}, of tests alone, ask for what is kept and print the word.
  */
 public final class Steps {
     public static void main(String[] none) throws Exception {
@@ -28,8 +29,13 @@ public final class Steps {
             points.get(step[1]).stamp(Long.parseLong(step[2]));
         } else if (word.equals("record")) {
             points.get(step[1]).record(Long.parseLong(step[2]), Long.parseLong(step[3]));
+        } else if (word.equals("choose")) {
+            long divisor = Long.parseLong(step[2]);
+            points.get(step[1]).choose((id, tick) -> id % divisor == 0);
         } else if (word.equals("close")) {
             points.get(step[1]).close();
+        } else if (word.equals("dump")) {
+            Tickscope.dump();
         } else if (word.equals("say")) {
             System.out.println(step[1]);
         } else if (word.equals("kill")) {

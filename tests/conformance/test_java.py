@@ -332,29 +332,111 @@ def test_a_wrong_setting_is_named_with_what_was_expected(program):
         assert "expected" in told and value.split("=")[-1] in told, told
 
 
-def test_a_policy_that_it_lacks_is_told_and_its_stamps_are_counted_as_refused(program):
-    _, said = program.end(java("Programs", "threads", "2"), TICKSCOPE_POLICY="p*=keep 10s")
-    assert len(said) == 1 and "null, buffered, every, x of y, count or return-trip" in said[0] and "keep" in said[0]
-    program.collect()
-    assert [(of["stored"], of["refused"]) for of in channels(program.run)] == [(0, 3)]
-
-
-HAS = ("nth", "chosen", "counted", "returned")
+def switched(writer, number, parameter, epoch):
+    """Gives the writer's only channel another policy, as a collector does."""
+    with writer.pool().open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        at = FIRST_ENTRY + 8 + epoch % 2 * 8
+        memory[at : at + 8] = struct.pack("<q", parameter)
+        memory[FIRST_ENTRY : FIRST_ENTRY + 8] = struct.pack("<II", number, epoch)
 
 
 @pytest.mark.parametrize("ending", ["", " of a program that is killed"])
-def test_policies_that_it_has_keep_the_same_stamps_as_in_every_language(ending, command, tmp_path):  # noqa: F811
+def test_each_policy_keeps_the_same_stamps_as_in_every_language(ending, command, tmp_path):  # noqa: F811
     (steps,) = [of for of in PROGRAMS if of["name"] == f"each policy keeps the same stamps{ending}"]
-    opened = {step.split()[2]: step.split()[1] for step in steps["steps"] if step.startswith("open")}
-    numbers = [opened[point] for point in HAS]
-    own = [step for step in steps["steps"] if step == "kill" or step.split()[1] in numbers]
-    writer = Writer(command, tmp_path, java("Steps"), steps["environment"])
-    writer.take(*(step for step in own if step != "kill"))
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    room = {"TICKSCOPE_POOL_BYTES": str(16 * 4096), "TICKSCOPE_LOGS": str(logs)}
+    writer = Writer(command, tmp_path, java("Steps"), steps["environment"] | room)
+    writer.take(*(step for step in steps["steps"] if step != "kill"))
     writer.kill() if ending else writer.end()
     writer.collect()
-    expected = {point: rows for point, rows in steps["stamps"].items() if point in HAS}
-    assert {point: [row[:4] for row in stamps(writer.run, point)] for point in HAS} == expected
-    assert channels(writer.run) == [of for of in steps["channels"] if of["point"] in HAS]
+    assert {point: [row[:4] for row in stamps(writer.run, point)] for point in steps["stamps"]} == steps["stamps"]
+    assert channels(writer.run) == steps["channels"]
+    (log,) = logs.iterdir()
+    logged = [(tick, id) for tick, id, *_ in steps["stamps"]["logged"]]
+    assert [(tick, id) for id, tick in struct.iter_unpack("<qq", log.read_bytes())] == logged
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_no_log_takes_is_told_counted_and_stored(command, tmp_path):  # noqa: F811
+    writer = Writer(command, tmp_path, java("Steps"), {"TICKSCOPE_POLICY": "*=all"}, stderr=subprocess.PIPE)
+    writer.take("open 0 sent before slim", *record(0, 3))
+    writer.end()
+    told = writer.process.stderr.read()
+    assert told.count("expected") == 1 and "TICKSCOPE_LOGS" in told and "found none" in told
+    writer.collect()
+    assert writer.stored("sent") == [(id, 1000 + id) for id in range(3)]
+    assert [event["value"] for event in writer.events("stamps-unwritten")] == [3]
+
+
+def test_first_and_last_are_those_of_each_policy_and_of_a_whole_stream(command, tmp_path):  # noqa: F811
+    """The slots that are written in turn, a switch in mid-stream, a marker that ends it, and a kill."""
+    writer = Writer(command, tmp_path, java("Steps"), {"TICKSCOPE_POLICY": "*=first-last"})
+    writer.take("open 0 sent before slim", *record(0, 7))
+    switched(writer, 6, 14, 1)
+    writer.take(*record(10, 20))
+    switched(writer, 1, 0, 2)
+    writer.take(*record(20, 22))
+    switched(writer, 6, -(2**63), 3)
+    writer.take(*record(30, 32))
+    writer.kill()
+    told = writer.collect()
+    assert writer.stored("sent") == [(id, 1000 + id) for id in [0, 6, 10, 14, 20, 21, 30, 31]]
+    assert told["lost"] == 0
+
+
+def test_what_chooses_is_asked_four_deep_and_without_it_stamps_are_refused(program):
+    printed, _ = program.end(java("Programs", "chooses"), TICKSCOPE_POLICY="p*=own")
+    assert printed == "threw\n" * 4
+    program.collect()
+    # 1 and 2 came before anybody chose, 101 was stamped within four others, 20 to 23 ended by an exception.
+    assert program.ids() == [3, 5, 7, 9, 15, 97, 98, 99, 100]
+    assert [(of["stored"], of["refused"]) for of in channels(program.run)] == [(9, 3)]
+
+
+def test_under_keep_a_full_pool_holds_the_newest_blocks(command, tmp_path):  # noqa: F811
+    """Four blocks of 244 records, each overwritten twice."""
+    environment = {"TICKSCOPE_POLICY": "*=keep 24h", "TICKSCOPE_POOL_BYTES": str(4 * 4096)}
+    writer = Writer(command, tmp_path, java("Steps"), environment)
+    writer.take("open 0 sent before slim", *record(0, 12 * 244 + 10))
+    writer.kill()
+    told = writer.collect()
+    assert writer.stored("sent") == [(id, 1000 + id) for id in range(9 * 244, 12 * 244 + 10)]
+    assert told["lost"] == 0 and [row["dropped"] for row in writer.channels()] == [0]
+
+
+def test_what_is_kept_is_stored_when_the_program_asks(command, tmp_path):  # noqa: F811
+    writer = Writer(command, tmp_path, java("Steps"), {"TICKSCOPE_POLICY": "*=keep 24h"})
+    writer.take("open 0 sent before slim", *record(0, 500), "dump")
+    collector = subprocess.Popen(writer.words("--follow"), stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: (writer.run / "run.json").exists() and writer.events("dumped"))
+    finally:
+        collector.send_signal(signal.SIGINT)
+        collector.wait(60)
+    assert writer.stored("sent") == [(id, 1000 + id) for id in range(500)]
+    writer.end()
+
+
+def test_under_keep_no_block_of_another_policy_is_overwritten(command, tmp_path):  # noqa: F811
+    writer = Writer(command, tmp_path, java("Steps"))
+    writer.take("open 0 sent before slim", *record(0, 249))
+    switched(writer, 8, 86_400 * 10**9, 1)
+    writer.take(*record(1000, 1000 + 3 * 244 + 10))
+    writer.kill()
+    writer.collect()
+    ids = [*range(249), *range(1000 + 2 * 244, 1000 + 3 * 244 + 10)]
+    assert writer.stored("sent") == [(id, 1000 + id) for id in ids]
+
+
+def test_a_policy_of_a_later_version_refuses_and_counts(command, tmp_path):  # noqa: F811
+    writer = Writer(command, tmp_path, java("Steps"))
+    writer.take("open 0 sent before slim", *record(0, 2))
+    switched(writer, 10, 0, 1)
+    writer.take(*record(10, 13))
+    writer.end()
+    writer.collect()
+    assert [(row["stored"], row["refused"]) for row in writer.channels()] == [(2, 3)]
 
 
 def test_a_policy_that_is_switched_holds_from_the_next_stamp_on_and_no_block_has_two(command, tmp_path):  # noqa: F811
@@ -362,10 +444,7 @@ def test_a_policy_that_is_switched_holds_from_the_next_stamp_on_and_no_block_has
     writer.take("open 0 sent before slim", *record(0, 10))
     policies = [(4, 2 << 32 | 5), (3, 4), (0, 0), (1, 0), (4, 5 << 32 | 5), (1, 0)]
     for epoch, (number, parameter) in enumerate(policies, start=1):
-        with writer.pool().open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-            at = FIRST_ENTRY + 8 + epoch % 2 * 8
-            memory[at : at + 8] = parameter.to_bytes(8, "little")
-            memory[FIRST_ENTRY : FIRST_ENTRY + 8] = struct.pack("<II", number, epoch)
+        switched(writer, number, parameter, epoch)
         writer.take(*record(10 * epoch, 10 * epoch + 10))
     writer.end()
     told = writer.collect()

@@ -35,12 +35,12 @@ def words(request):
 class Writer:
     """A running writer, and the collector of what it writes."""
 
-    def __init__(self, command, folder, words, variables=None):
+    def __init__(self, command, folder, words, variables=None, **pipes):
         self.command, self.directory, self.run = command, folder / "stamps", folder / "run"
         self.directory.mkdir()
         own = {"TICKSCOPE_DIR": str(self.directory), "TICKSCOPE_NODE": "here"}
         environment = os.environ | SMALL | own | (variables or {})
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        pipes |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(words, env=environment, **pipes)
 
     def take(self, *steps):

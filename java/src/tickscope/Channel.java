@@ -15,6 +15,8 @@ final class Channel {
     private static final VarHandle CLAIMED;
     /** How long no free block is looked for after none was found: a look at every stamp is slow in a full pool. */
     private static final long LOOK_AGAIN_NS = 100_000;
+    /** The same under {@code keep}, which goes on in its own oldest block meanwhile. */
+    private static final long OVERWRITES_FOR_NS = 10_000_000;
 
     static {
         try {
@@ -27,21 +29,27 @@ final class Channel {
     private final Pool pool;
     private final Memory memory;
     private final String point;
+    private final Choice choice;
     private final int entry, serial, thread, ordering, kind;
     private int slot, end, block, blocks;
-    /** Policy and epoch as the entry has them, and what was made of them; {@link Policy#REFUSES} where it is not one. */
+    /** Policy and epoch as the entry has them, and what was made of them; {@link Policy#REFUSES} where it is none. */
     private long adopted, parameter, seen;
     private int rule, firstOfPolicy;
     private boolean isLooking;
+    /** Under {@code first-last}: the marker came. */
+    private boolean isOver;
+    private Log log;
     private long lookAgainNs;
     @SuppressWarnings("unused") // by CLAIMED
     private int claimed;
 
     /** A channel in an entry that is this one's, and opens it. */
-    Channel(Pool pool, int entry, int serial, int thread, Policy policy, String point, Ordering ordering) {
+    Channel(Pool pool, int entry, int serial, int thread, Policy policy, String point, Ordering ordering,
+            Choice choice) {
         this.pool = pool;
         this.memory = pool.memory;
         this.point = point;
+        this.choice = choice;
         this.entry = entry;
         this.serial = serial;
         this.thread = thread;
@@ -57,7 +65,7 @@ final class Channel {
         memory.put(entry + Layout.PARAMETERS, policy.parameter);
         adopted = policy.number;
         parameter = policy.parameter;
-        rule = Policy.rule(policy.number, parameter);
+        goBy(Policy.rule(policy.number, parameter));
         memory.put(entry + Layout.ENTRY_SERIAL, serial);
         memory.put(entry + Layout.ENTRY_THREAD, thread);
         memory.put(entry + Layout.ENTRY_KIND, kind);
@@ -76,7 +84,7 @@ final class Channel {
 
     /** Stamps now. */
     void stamp(long id) {
-        if (!keeps(id)) {
+        if (!keeps(id, false, 0)) {
             return;
         }
         if (slot < end || lease()) {
@@ -88,7 +96,7 @@ final class Channel {
 
     /** Stamps with a tick that was read already. */
     void record(long id, long tick) {
-        if (!keeps(id)) {
+        if (!keeps(id, true, tick)) {
             return;
         }
         if (tick != 0 && slot >= end && !lease()) {
@@ -98,8 +106,8 @@ final class Channel {
         }
     }
 
-    /** Whether a stamp of that id is stored, by the policy as it is now. */
-    private boolean keeps(long id) {
+    /** Whether a stamp of that id is to be stored, by the policy as it is now; under some policies it was, here. */
+    private boolean keeps(long id, boolean isGiven, long tick) {
         long word = memory.acquire(entry + Layout.POLICY);
         if (word != adopted && (int) word != Layout.NULL) {
             adopt(word);
@@ -107,6 +115,7 @@ final class Channel {
         switch ((int) word == Layout.NULL ? Layout.NULL : rule) {
             case Layout.BUFFERED:
             case Layout.RETURN_TRIP:
+            case Layout.KEEP:
                 return true;
             case Layout.X_OF_Y:
                 return Math.floorMod(id, parameter & 0xffff_ffffL) < parameter >>> 32;
@@ -120,8 +129,75 @@ final class Channel {
             case Layout.NULL:
                 return false;
             default:
-                memory.countOwn(entry + Layout.REFUSED);
+                keepSpecially(id, isGiven ? tick : Counter.now(ordering));
                 return false;
+        }
+    }
+
+    /** A stamp under a policy that needs its tick to decide, or does more than store it. */
+    private void keepSpecially(long id, long tick) {
+        int chosen = tick == 0 || rule == Policy.REFUSES ? Choice.REFUSED
+            : rule == Layout.OWN ? choice.of(id, tick) : Choice.KEPT;
+        if (chosen == Choice.REFUSED) {
+            memory.countOwn(entry + Layout.REFUSED);
+        } else if (chosen == Choice.KEPT && rule == Layout.FIRST_LAST) {
+            keepFirstAndLast(id, tick);
+        } else if (chosen == Choice.KEPT) {
+            keepNow(id, tick);
+        }
+    }
+
+    private void keepNow(long id, long tick) {
+        if (slot >= end && !lease()) {
+            drop(tick);
+            return;
+        }
+        commit(id, tick);
+        if (rule == Layout.ALL && (log == null || !log.write(id, tick))) {
+            memory.count(Layout.UNWRITTEN);
+        }
+    }
+
+    /** The first stamp, or the one that takes the place of the last but one: a kill leaves one of the two whole. */
+    private void keepFirstAndLast(long id, long tick) {
+        if (isOver) {
+            return;
+        }
+        if (slot >= end && !lease()) {
+            drop(tick);
+            return;
+        }
+        int first = slot, pair = first + Layout.RECORD_BYTES, other = pair + Layout.RECORD_BYTES;
+        int at = tickAt(first) == 0 ? first : tickAt(pair) <= tickAt(other) ? pair : other;
+        memory.putOpaque(at + 8, 0);
+        VarHandle.releaseFence();
+        memory.put(at, id);
+        memory.release(at + 8, tick);
+        isOver = parameter != Policy.NO_MARKER && parameter == id;
+        if (isOver) {
+            endBlock();
+        }
+    }
+
+    private long tickAt(int at) {
+        return memory.getLong(at + 8);
+    }
+
+    private void goBy(int next) {
+        rule = next;
+        isOver = false;
+        if (rule == Layout.ALL && log == null) {
+            log = pool.log(serial);
+        }
+    }
+
+    /** The block ends where its records do; under {@code first-last}, where they lie in turn, at its own end. */
+    private void endBlock() {
+        if (slot < end) {
+            int records = rule == Layout.FIRST_LAST ? end - block : slot - block;
+            memory.release(block + Layout.BLOCK_END, records / Layout.RECORD_BYTES);
+            memory.count(Layout.LEASES);
+            slot = end;
         }
     }
 
@@ -132,13 +208,9 @@ final class Channel {
             parameter = memory.acquire(entry + Layout.PARAMETERS + (int) (word >>> 32 & 1) * 8);
             word = memory.acquire(entry + Layout.POLICY);
         } while (word != adopted);
-        rule = Policy.rule((int) adopted, parameter);
+        endBlock();
+        goBy(Policy.rule((int) adopted, parameter));
         seen = 0;
-        if (slot < end) {
-            memory.release(block + Layout.BLOCK_END, (slot - block) / Layout.RECORD_BYTES);
-            memory.count(Layout.LEASES);
-            slot = end;
-        }
         firstOfPolicy = blocks;
     }
 
@@ -163,13 +235,16 @@ final class Channel {
 
     /** Goes on to a free block; false: there is none, or none was a moment ago. */
     private boolean lease() {
-        if (isLooking && System.nanoTime() - lookAgainNs < 0) {
-            return false;
+        boolean waits = isLooking && System.nanoTime() - lookAgainNs < 0;
+        int free = waits ? 0 : pool.freeBlock();
+        isLooking = waits || free == 0;
+        if (isLooking && !waits) {
+            lookAgainNs = System.nanoTime() + (rule == Layout.KEEP ? OVERWRITES_FOR_NS : LOOK_AGAIN_NS);
         }
-        int free = pool.freeBlock();
-        isLooking = free == 0;
-        if (isLooking) {
-            lookAgainNs = System.nanoTime() + LOOK_AGAIN_NS;
+        if (free == 0 && rule == Layout.KEEP) {
+            free = overwritten();
+        }
+        if (free == 0) {
             return false;
         }
         memory.put(free + Layout.BLOCK_VERSION, Layout.VERSION | Layout.RECORDS << 16);
@@ -196,12 +271,29 @@ final class Channel {
         return true;
     }
 
+    /** The channel's own oldest full block, emptied for it; 0: it has none, or the collector has it. */
+    private int overwritten() {
+        int oldest = pool.oldest(serial, firstOfPolicy);
+        if (oldest == 0 || !memory.exchange(oldest + Layout.BLOCK_STATE, Layout.LEASED, Layout.OVERWRITTEN)) {
+            return 0;
+        }
+        memory.put(oldest, 0L); // its magic first: whoever finds it so finds nothing in it
+        VarHandle.releaseFence();
+        memory.put(oldest + Layout.SERIAL, 0);
+        memory.clear(oldest + 16, oldest + pool.blockBytes);
+        memory.release(oldest + Layout.BLOCK_STATE, Layout.LEASED);
+        return oldest;
+    }
+
     /** Ends it: its last block goes to the collector. Nobody stamps on it any more. */
     void close() {
         if (slot < end) {
             memory.release(block + Layout.BLOCK_STATE, Layout.RELEASED);
         }
         slot = end;
+        if (log != null) {
+            log.close();
+        }
         memory.release(entry + Layout.ENTRY_STATE, Layout.ENTRY_CLOSED);
     }
 }

@@ -54,6 +54,18 @@ final class Memory {
         put(at, padded);
     }
 
+    /** Stores zeros over whole words of 8 bytes, and makes nothing anew for it. */
+    void clear(int from, int end) {
+        for (int at = from; at < end; at += 8) {
+            put(at, 0L);
+        }
+    }
+
+    /** Stores a word once, before whatever a fence keeps behind it. */
+    void putOpaque(int at, long word) {
+        LONG.setOpaque(bytes, at, word);
+    }
+
     void zero(int at, int length) {
         put(at, new byte[length]);
     }

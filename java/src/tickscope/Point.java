@@ -29,6 +29,7 @@ public final class Point {
     private final String name;
     private final Ordering ordering;
     private final boolean isOn;
+    private final Choice choice = new Choice();
     private final ThreadLocal<Channel> own = new ThreadLocal<>();
     private volatile Channel[] shared = new Channel[0];
     private volatile long lookAgainNs = System.nanoTime();
@@ -82,6 +83,14 @@ public final class Point {
         }
     }
 
+    /**
+     * Has a function choose under the policy {@code own}, on all threads; null: nobody does, and stamps under it are
+     * refused and counted.
+     */
+    public void choose(Chooser chooser) {
+        choice.by(chooser);
+    }
+
     /** Opens this thread's channel now: its first stamp then costs no more than others. */
     public void open() {
         if (Pool.HERE != null && isOn && !isVirtual()) {
@@ -114,7 +123,7 @@ public final class Point {
     /** A new channel; null: there is no room, and the stamp is counted. */
     private Channel opened(Thread thread) {
         if (System.nanoTime() - lookAgainNs >= 0) {
-            Channel opened = Pool.HERE.open(name, ordering, thread);
+            Channel opened = Pool.HERE.open(name, ordering, choice, thread);
             if (opened != null) {
                 return opened;
             }

@@ -6,7 +6,7 @@ import java.util.regex.Pattern;
 
 /** A policy, by its number and parameter in the pool (docs/policies.md). */
 final class Policy {
-    /** What a channel does under a policy that Java lacks. */
+    /** What a channel does under a policy of a later version. */
     static final int REFUSES = -1;
     static final Policy BUFFERED = new Policy(Layout.BUFFERED, 0);
     /** By number; those of {@code x of y} begin with a digit. */
@@ -14,7 +14,10 @@ final class Policy {
         "null", "buffered", "all", "every", "x of y", "count", "first-last", "return-trip", "keep", "own");
     private static final Pattern SHARE = Pattern.compile("([0-9]{1,9}) +of +([0-9]{1,9})");
     private static final Pattern EVERY = Pattern.compile("every +([0-9]{1,18})");
-    private static final Pattern COUNT = Pattern.compile("count +([0-9]{1,9}) *(us|ms|s|m|h)");
+    private static final Pattern PERIOD = Pattern.compile("(count|keep) +([0-9]{1,9}) *(us|ms|s|m|h)");
+    private static final Pattern FIRST_LAST = Pattern.compile("first-last(?: +(-?[0-9]{1,19}))?");
+    /** The parameter of {@code first-last} without a marker. */
+    static final long NO_MARKER = Long.MIN_VALUE;
     private static final long DAY_NS = 86_400_000_000_000L;
 
     final int number;
@@ -27,19 +30,32 @@ final class Policy {
 
     /** The policy of that text; null: it is none. */
     static Policy of(String text) {
-        Matcher share = SHARE.matcher(text), every = EVERY.matcher(text), count = COUNT.matcher(text);
+        Matcher share = SHARE.matcher(text), every = EVERY.matcher(text), period = PERIOD.matcher(text);
+        Matcher ends = FIRST_LAST.matcher(text);
         if (share.matches()) {
             return valid(Layout.X_OF_Y, Long.parseLong(share.group(1)) << 32 | Long.parseLong(share.group(2)));
         }
         if (every.matches()) {
             return valid(Layout.EVERY, Long.parseLong(every.group(1)));
         }
-        if (count.matches()) {
-            return valid(Layout.COUNT, Long.parseLong(count.group(1)) * ns(count.group(2)));
+        if (period.matches()) {
+            int number = period.group(1).equals("keep") ? Layout.KEEP : Layout.COUNT;
+            return valid(number, Long.parseLong(period.group(2)) * ns(period.group(3)));
         }
-        int number = NAMES.indexOf(text.split(" ")[0]);
-        boolean lacksParameter = number == Layout.EVERY || number == Layout.COUNT;
-        return number < 0 || lacksParameter ? null : new Policy(number, 0);
+        if (ends.matches()) {
+            return ends.group(1) == null ? new Policy(Layout.FIRST_LAST, NO_MARKER) : endingWith(ends.group(1));
+        }
+        int number = NAMES.indexOf(text);
+        return number < 0 || rule(number, 0) == REFUSES ? null : new Policy(number, 0);
+    }
+
+    private static Policy endingWith(String marker) {
+        try {
+            long id = Long.parseLong(marker);
+            return id == NO_MARKER ? null : new Policy(Layout.FIRST_LAST, id);
+        } catch (NumberFormatException e) {
+            return null; // no id
+        }
     }
 
     private static Policy valid(int number, long parameter) {
@@ -52,16 +68,16 @@ final class Policy {
         switch (number) {
             case Layout.NULL:
             case Layout.BUFFERED:
+            case Layout.ALL:
+            case Layout.FIRST_LAST:
+            case Layout.OWN:
             case Layout.RETURN_TRIP: return number;
             case Layout.EVERY: return parameter >= 1 ? number : REFUSES;
             case Layout.X_OF_Y: return 0 < x && x < y ? number : REFUSES;
+            case Layout.KEEP:
             case Layout.COUNT: return parameter >= 1000 && parameter <= DAY_NS ? number : REFUSES;
             default: return REFUSES;
         }
-    }
-
-    String name() {
-        return NAMES.get(number);
     }
 
     private static long ns(String unit) {

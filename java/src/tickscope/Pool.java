@@ -37,7 +37,7 @@ final class Pool {
     @SuppressWarnings({"unused", "FieldCanBeLocal"}) // its descriptor is the lock
     private final FileChannel file;
     private volatile int hint;
-    private boolean isRefusalTold, isTableTold;
+    private boolean isLogTold, isTableTold;
 
     /** A channel and its thread, which it outlives: whoever opens the next one closes it. */
     private static final class Owned {
@@ -171,22 +171,17 @@ final class Pool {
     }
 
     /** Opens a channel for a thread, or for whoever claims it (null); null: there is no entry for it. */
-    synchronized Channel open(String point, Ordering ordering, Thread thread) {
+    synchronized Channel open(String point, Ordering ordering, Choice choice, Thread thread) {
         closeEnded();
         int entry = freeEntry();
         if (entry == 0) {
             return null;
         }
         Policy policy = settings.policyOf(point);
-        if (Policy.rule(policy.number, policy.parameter) == Policy.REFUSES && !isRefusalTold) {
-            isRefusalTold = true;
-            Complaint.say("expected the policy of " + point + " as null, buffered, every, x of y, count or return-trip,"
-                + " which programs in Java have; found " + policy.name() + ". Its stamps are refused and counted");
-        }
         int serial = memory.get(Layout.CHANNELS);
         memory.release(Layout.CHANNELS, serial + 1);
         int number = thread == null ? 0 : ownThread();
-        Channel channel = new Channel(this, entry, serial, number, policy, point, ordering);
+        Channel channel = new Channel(this, entry, serial, number, policy, point, ordering, choice);
         if (thread != null) {
             owned.add(new Owned(thread, channel));
         }
@@ -246,6 +241,39 @@ final class Pool {
             at = next;
         } while (at != from);
         return 0;
+    }
+
+    /** The oldest full block of a channel's own under its policy, whose number is the lowest; 0: it has none. */
+    int oldest(int serial, int firstOfPolicy) {
+        int oldest = 0;
+        for (int at = firstBlock; at < end; at += blockBytes) {
+            boolean isOwn = memory.look(at + Layout.BLOCK_STATE) == Layout.LEASED
+                && memory.get(at) == Layout.BLOCK_MAGIC && memory.get(at + Layout.SERIAL) == serial
+                && memory.get(at + Layout.NUMBER) >= firstOfPolicy;
+            if (isOwn && (oldest == 0 || memory.get(at + Layout.NUMBER) < memory.get(oldest + Layout.NUMBER))) {
+                oldest = at;
+            }
+        }
+        return oldest;
+    }
+
+    /** The log of a channel; null: there is none, which is told once. */
+    synchronized Log log(int serial) {
+        String place = settings.logs.isEmpty() ? "none" : settings.logs;
+        try {
+            if (!settings.logs.isEmpty()) {
+                return Log.create(settings.logs, instance, serial);
+            }
+        } catch (IOException | RuntimeException e) {
+            place += " (" + e + ")";
+        }
+        if (!isLogTold) {
+            isLogTold = true;
+            Complaint.say("expected TICKSCOPE_LOGS to name a directory for the logs of channels under the policy all;"
+                + " found " + place + ". Their stamps are kept as under buffered; name a directory that this user can"
+                + " write");
+        }
+        return null;
     }
 
     /** Counts a stamp that has no channel, or a channel that has no valid name. */

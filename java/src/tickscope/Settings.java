@@ -12,7 +12,7 @@ final class Settings {
     /** Memory is addressed by numbers of 31 bits here; what is left of them is for entries. */
     private static final long POOL_MOST = 1L << 30;
 
-    final String directory, node, whenFull;
+    final String directory, node, whenFull, logs;
     final byte[] key;
     final int blockBytes, blockCount;
     private final Map<Pattern, Policy> policies;
@@ -27,6 +27,7 @@ final class Settings {
         long bytes = number(environment, "TICKSCOPE_POOL_BYTES", 16 << 20, 4096, POOL_MOST);
         blockCount = (int) Math.max(4, bytes / blockBytes);
         policies = policies(text(environment, "TICKSCOPE_POLICY", ""));
+        logs = text(environment, "TICKSCOPE_LOGS", "");
         whenFull = text(environment, "TICKSCOPE_WHEN_FULL", "drop");
         expect(whenFull.matches("drop|wait|overwrite"), "TICKSCOPE_WHEN_FULL as drop, wait or overwrite", whenFull);
         for (String injected : List.of("TICKSCOPE_INJECT", "TICKSCOPE_INJECT_REALTIME")) {

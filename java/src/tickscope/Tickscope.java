@@ -14,6 +14,13 @@ public final class Tickscope {
         return Pool.HERE == null ? 0 : Counter.now(ordering.ordinal());
     }
 
+    /** Asks the collector to store what this process's channels under the policy {@code keep} hold. */
+    public static void dump() {
+        if (Pool.HERE != null) {
+            Pool.HERE.count(Layout.DUMPS);
+        }
+    }
+
     /**
      * What stamps are read from, in words: which counter or clock, why this one, how it was checked, and what a reading
      * costs here, measured at this call.

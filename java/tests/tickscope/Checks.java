@@ -24,7 +24,7 @@ public final class Checks {
 
     /** Whether a channel can be claimed, again while it is, and after it was let go. */
     private static String claims() {
-        Channel channel = Pool.HERE.open("claimed", Ordering.PLAIN, null);
+        Channel channel = Pool.HERE.open("claimed", Ordering.PLAIN, new Choice(), null);
         String claims = channel.claim() + " " + channel.claim();
         channel.letGo();
         return claims + " " + channel.claim();
