@@ -100,7 +100,7 @@ pub use round_trips::RoundTrips;
 pub use scan::{Outcome, Part, Piece, Scan, Sink, Wanted};
 pub use spans::{Span, Spanned, Spans, spans};
 pub use stream::{Stream, StreamEnd};
-pub use sustain::{SustainRule, SustainSearch, SustainTrial, SustainVerdict, Sustained, judged};
+pub use sustain::{MeanDelay, SustainRule, SustainSearch, SustainTrial, SustainVerdict, Sustained, judged};
 pub use sweep::{SweepFigure, SweepPoint, SweepTable, SweepTrial, TrialFigure, swept};
 pub use tail::{FEWEST_SLOW, StageTail, Tail, TailShare, Unresolved, WhatIf};
 pub use totals::{Total, Totals, TotalsJson, totals};

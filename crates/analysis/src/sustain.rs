@@ -4,8 +4,9 @@
 //! high. What the backlog grows by is counted as loss (MLRsearch, RFC 9971, knows loss alone): by the mean number of
 //! traces under way in the last quarter of the trial, less that in the first. Delays that grow by a second in so many
 //! are the lag, of the medians of both quarters. Both are asked of the ends of the intervals that show the least of it,
-//! so that no clock makes a system fail. A trial that says nothing, because its generator was late, stamps were lost or
-//! evidence contradicts itself, is invalid: it counts for neither side.
+//! so that no clock makes a system fail. A system may also lose nothing and answer in time what it takes, but take it
+//! too late: a sender that says for how long it was blocked tells of that. A trial that says nothing, because its
+//! generator was late, stamps were lost or evidence contradicts itself, is invalid: it counts for neither side.
 //!
 //! Assumes: the stage begins where work is offered; arrivals are spread evenly over the trial. Guarantees: a verdict
 //! has its reason; integers alone decide. Deliberately absent: which rate is tried next (`tickscope_experiment`).
@@ -20,9 +21,11 @@ use crate::error::Error;
 use crate::query::Query;
 use crate::scan::{Outcome, Part, Piece, Scan, Sink};
 use crate::spans::Span;
-use crate::sweep::TrialRun;
+use crate::sweep::{TrialRun, blocked_ppm};
 
 const MILLION: i128 = 1_000_000;
+/// Pieces of a trial's time that have a mean delay each.
+const PIECES: usize = 40;
 
 /// What a trial may lose, and by what delays may grow.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,6 +36,8 @@ pub struct SustainRule {
     pub lost_ppm: u32,
     /// Microseconds that delays may grow by in a second.
     pub lag_ppm: u32,
+    /// The share of its time, in a million, for which a sender may be blocked.
+    pub blocked_ppm: u32,
 }
 
 /// What a trial says of its rate, from best to worst.
@@ -45,6 +50,9 @@ pub enum SustainVerdict {
     Limit,
     /// Delays grow.
     Latency,
+    /// Senders are held up.
+    #[serde(rename = "back-pressure")]
+    Pressure,
     /// Unanswered work grows.
     Backlog,
     /// Work is lost.
@@ -62,6 +70,7 @@ impl SustainVerdict {
             Self::Sustained => "sustained",
             Self::Limit => "limit",
             Self::Latency => "latency",
+            Self::Pressure => "back-pressure",
             Self::Backlog => "backlog",
             Self::Dropped => "dropped",
             Self::Failed => "failed",
@@ -133,6 +142,23 @@ pub struct SustainTrial {
     pub backlog_ppm: Option<i64>,
     /// Microseconds that the median delay grew by in a second, at least.
     pub lag_ppm: Option<i64>,
+    /// The share of its time, in a million, for which a sender was blocked; `None`: none says it.
+    pub blocked_ppm: Option<u32>,
+    /// The mean delay over the trial's time.
+    pub delays: Vec<MeanDelay>,
+}
+
+/// The mean delay of the traces that began in a piece of a trial's time, as an interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct MeanDelay {
+    /// The middle of the piece, seconds after the first trace began.
+    pub at_s: f64,
+    /// How many ended.
+    pub count: u64,
+    /// No shorter, nanoseconds.
+    pub lo_ns: f64,
+    /// No longer, nanoseconds.
+    pub hi_ns: f64,
 }
 
 impl SustainTrial {
@@ -175,6 +201,8 @@ pub fn judged(root: &Path, record: &TrialRecord, rate: ParameterValue, rule: &Su
         offered: load.as_ref().map(|load| load.offered),
         lost: load.as_ref().map(|load| load.lost),
         backlog_ppm: load.as_ref().and_then(Load::backlog_ppm),
+        blocked_ppm: load.as_ref().and_then(|load| load.blocked_ppm),
+        delays: load.as_ref().map_or_else(Vec::new, Load::delays),
         lag_ppm: load.and_then(|mut load| load.lag_ppm()),
     }
 }
@@ -188,6 +216,8 @@ fn judge(root: &Path, named: Option<&str>, rule: &SustainRule) -> Result<(Sustai
     scan.over(&mut window)?;
     let mut load = Load::of(stage, window.begins.unwrap_or((0, 0)));
     scan.over(&mut load)?;
+    load.blocked_ppm = blocked_ppm(&events)?;
+    load.hertz = analysis.frequency.hertz;
     let channels = ready.run.channels()?.found;
     let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
     let limits = analysis.expect_limits(&events);
@@ -246,13 +276,33 @@ pub(crate) struct Load {
     under_way: [i128; 2],
     /// Delays of those that began there: longest that they can be, and shortest.
     delays: [Vec<i64>; 2],
+    /// By piece of the trial's time: how many began there and ended, and the least and the most that they took, ticks.
+    pieces: [(u64, i128, i128); PIECES],
+    /// The share of the time for which a sender was blocked, in a million.
+    blocked_ppm: Option<u32>,
+    /// Ticks a second.
+    hertz: u64,
 }
 
 impl Load {
     fn of(stage: usize, (first, last): (i64, i64)) -> Self {
         let quarter = last.saturating_sub(first) / 4;
         let (under_way, delays) = ([0; 2], [Vec::new(), Vec::new()]);
-        Self { stage, first, quarter, offered: 0, lost: 0, twice: 0, unbound: 0, under_way, delays }
+        let (pieces, blocked_ppm, hertz) = ([(0, 0, 0); PIECES], None, 1);
+        Self {
+            stage,
+            first,
+            quarter,
+            offered: 0,
+            lost: 0,
+            twice: 0,
+            unbound: 0,
+            under_way,
+            delays,
+            pieces,
+            blocked_ppm,
+            hertz,
+        }
     }
 
     /// Takes a trace that began at that tick; `None`: it never ended.
@@ -262,6 +312,8 @@ impl Load {
             self.lost += 1;
             return;
         };
+        let piece = &mut self.pieces[self.piece_of(begins)];
+        *piece = (piece.0 + 1, piece.1 + i128::from(delay.lo), piece.2 + i128::from(delay.hi));
         for (at, quarters, ticks) in [(0, 0, delay.hi), (1, 3, delay.lo)] {
             let from = self.first.saturating_add(quarters * self.quarter);
             let until = from.saturating_add(self.quarter);
@@ -271,6 +323,25 @@ impl Load {
                 self.delays[at].push(ticks);
             }
         }
+    }
+
+    /// The piece of the trial's time that a tick lies in.
+    fn piece_of(&self, tick: i64) -> usize {
+        let (since, all) = (i128::from(tick) - i128::from(self.first), 4 * i128::from(self.quarter.max(1)));
+        (since * PIECES as i128 / all).clamp(0, PIECES as i128 - 1) as usize
+    }
+
+    fn delays(&self) -> Vec<MeanDelay> {
+        let piece_s = 4.0 * self.quarter as f64 / PIECES as f64 / self.hertz as f64;
+        let ns = |ticks: i128, count: u64| ticks as f64 / count as f64 * 1e9 / self.hertz as f64;
+        let pieces = self.pieces.iter().enumerate().filter(|(_, piece)| piece.0 > 0);
+        let mean = |(at, &(count, lo, hi)): (usize, &(u64, i128, i128))| MeanDelay {
+            at_s: (at as f64 + 0.5) * piece_s,
+            count,
+            lo_ns: ns(lo, count),
+            hi_ns: ns(hi, count),
+        };
+        pieces.map(mean).collect()
     }
 
     /// What the backlog grew by from the middle of the first quarter to that of the last, three quarters of what was
@@ -313,17 +384,29 @@ impl Load {
                 return Ok((SustainVerdict::Dropped, format!("lost {}; at most {} may be", of(lost), of(allowed))));
             }
             (Some(backlog), Some(lag)) => (backlog, lag),
+            _ if self.blocked_ppm > Some(rule.blocked_ppm) => {
+                return Ok((SustainVerdict::Pressure, self.blocked(rule)));
+            }
             _ => return Err(Error::work(self.too_few())),
         };
         let told = format!("lost {}, backlog grew by {}, lag {} ms/s", of(lost), of(backlog), lag as f64 / 1e3);
         let most = format!("at most {} and {} ms/s may be", of(allowed), f64::from(rule.lag_ppm) / 1e3);
         Ok(match limits {
             _ if lost + backlog.max(0) > allowed => (SustainVerdict::Backlog, format!("{told}; {most}")),
+            _ if self.blocked_ppm > Some(rule.blocked_ppm) => {
+                (SustainVerdict::Pressure, format!("{}; {told}", self.blocked(rule)))
+            }
             _ if lag > i64::from(rule.lag_ppm) => (SustainVerdict::Latency, format!("{told}; {most}")),
             Err(why) if why.code() == Error::violated("").code() => (SustainVerdict::Limit, format!("{why}; {told}")),
             Err(why) => return Err(why),
             Ok(()) => (SustainVerdict::Sustained, told),
         })
+    }
+
+    fn blocked(&self, rule: &SustainRule) -> String {
+        let share = |ppm: u32| f64::from(ppm) / 1e4;
+        let blocked = share(self.blocked_ppm.unwrap_or(0));
+        format!("a sender was blocked for {blocked} % of the time; at most {} % may be", share(rule.blocked_ppm))
     }
 
     /// Refuses what leaves open what was lost.
@@ -371,6 +454,9 @@ impl Sink for Load {
             self.under_way[at] += part.under_way[at];
             self.delays[at].extend(&part.delays[at]);
         }
+        for (piece, part) in self.pieces.iter_mut().zip(part.pieces) {
+            *piece = (piece.0 + part.0, piece.1 + part.1, piece.2 + part.2);
+        }
         Ok(())
     }
 }
@@ -395,7 +481,7 @@ impl Part for Load {
 mod tests {
     use super::*;
 
-    const RULE: SustainRule = SustainRule { stage: String::new(), lost_ppm: 5_000, lag_ppm: 5_000 };
+    const RULE: SustainRule = SustainRule { stage: String::new(), lost_ppm: 5_000, lag_ppm: 5_000, blocked_ppm: 5_000 };
 
     /// Arrivals at every tick of a thousand to a server that takes `service` millionths of a tick for each and has room
     /// for so many; a clock leaves `open` ticks of each delay open.
@@ -442,6 +528,38 @@ mod tests {
         assert_eq!(of(&mut open), SustainVerdict::Sustained);
         let mut known = queue(1_010_000, 1 << 40, 10_000);
         assert_eq!(of(&mut known), SustainVerdict::Backlog);
+    }
+
+    #[test]
+    fn a_sender_that_is_blocked_tells_of_a_system_that_takes_what_it_answers_in_time() {
+        let blocked = |blocked_ppm, mut load: Load| {
+            load.blocked_ppm = blocked_ppm;
+            load.verdict(&RULE, 0, Ok(())).map(|(verdict, why)| (verdict, why.contains("blocked for 0.5001 %")))
+        };
+        let under = || queue(990_000, 1 << 40, 0);
+        assert_eq!(blocked(None, under()).unwrap(), (SustainVerdict::Sustained, false));
+        assert_eq!(blocked(Some(5_000), under()).unwrap(), (SustainVerdict::Sustained, false));
+        assert_eq!(blocked(Some(5_001), under()).unwrap(), (SustainVerdict::Pressure, true));
+        // What is worse is told, and what nothing else is known of, too.
+        assert_eq!(blocked(Some(5_001), queue(1_010_000, 1 << 40, 0)).unwrap().0, SustainVerdict::Backlog);
+        let mut early = Load::of(0, (0, 4_000));
+        early.take(0, Some(Span { estimate: 1, lo: 1, hi: 1 }));
+        assert!(blocked(None, early.clone()).is_err());
+        assert_eq!(blocked(Some(5_001), early).unwrap(), (SustainVerdict::Pressure, true));
+    }
+
+    #[test]
+    fn mean_delays_over_time_rise_where_a_queue_grows_and_hold_the_clocks_bounds() {
+        let mut load = queue(1_010_000, 1 << 40, 300);
+        load.hertz = 1_000_000; // a tick is a microsecond, an arrival a millisecond
+        let delays = load.delays();
+        assert_eq!(delays.iter().map(|piece| piece.count).sum::<u64>(), 10_000);
+        assert!(delays.len() == PIECES && delays.iter().all(|piece| (piece.hi_ns - piece.lo_ns - 6e5).abs() < 1.0));
+        for pair in delays.windows(2) {
+            // Each waits 10 us longer than the one before: 1 % of the time between.
+            let rise = (pair[1].lo_ns - pair[0].lo_ns) / (1e9 * (pair[1].at_s - pair[0].at_s));
+            assert!((rise - 0.01).abs() < 1e-4, "{rise}");
+        }
     }
 
     #[test]

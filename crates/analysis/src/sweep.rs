@@ -12,6 +12,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 use tickscope_stats::Confidence;
 use tickscope_store::{
     AgeFigure, Event, EventKind, Measure, ParameterValue, Run, SweepManifest, TrialRecord, TrialState,
@@ -356,13 +357,34 @@ impl Measured {
 
 /// Refuses a trial whose own programs say that it tells nothing: the last line of one is JSON with `"valid": false`.
 fn expect_valid(events: &[Event]) -> Result<(), Error> {
-    let lines = events.iter().filter(|event| event.what == EventKind::Target);
-    let mut said = lines.filter_map(|event| {
+    let mut invalid = said(events).filter(|(_, said)| said["valid"] == false);
+    let why = |(program, said): (&str, Value)| {
+        Err(Error::work(format!("{program} says that the trial is not valid: {}", said["why"])))
+    };
+    invalid.next().map_or(Ok(()), why)
+}
+
+/// What programs of a run say at their ends: their last lines, where these are JSON.
+fn said(events: &[Event]) -> impl Iterator<Item = (&str, Value)> {
+    events.iter().filter(|event| event.what == EventKind::Target).filter_map(|event| {
         let (program, line) = event.text.split_once(" printed: ")?;
-        let said: serde_json::Value = serde_json::from_str(line).ok()?;
-        (said["valid"] == false).then(|| format!("{program} says that the trial is not valid: {}", said["why"]))
-    });
-    said.next().map_or(Ok(()), |why| Err(Error::work(why)))
+        Some((program, serde_json::from_str(line).ok()?))
+    })
+}
+
+/// The largest share of its time for which a program says that it was blocked, in a million; `None`: none says it.
+pub(crate) fn blocked_ppm(events: &[Event]) -> Result<Option<u32>, Error> {
+    let shares = said(events).filter_map(|(program, said)| Some((program, said.get("blocked_share")?.as_f64()?)));
+    shares.map(of_a_million).try_fold(None, |most, found| Ok(most.max(Some(found?))))
+}
+
+fn of_a_million((program, share): (&str, f64)) -> Result<u32, Error> {
+    if (0.0..=1.0).contains(&share) {
+        return Ok((1e6 * share).ceil() as u32);
+    }
+    Err(Error::work(format!(
+        "expected a blocked_share from 0 to 1 of {program}, found {share}. Correct what it prints"
+    )))
 }
 
 /// A quantile of a stage, which is that of the trial's own table.

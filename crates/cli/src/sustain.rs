@@ -3,9 +3,10 @@
 use serde::Serialize;
 use tickscope_analysis::Sustained;
 use tickscope_experiment::{RunText, SustainPlan, SustainSettings};
-use tickscope_show::sustained_text;
+use tickscope_show::{sustain_figure, sustained_text};
 
 use crate::failure::Failure;
+use crate::figures;
 use crate::options::SustainOptions;
 use crate::output::{line, print, print_json};
 
@@ -34,6 +35,9 @@ pub fn sustain(options: &SustainOptions) -> Result<(), Failure> {
         return print(tickscope_experiment::check_sustain(&settings)?.as_bytes());
     }
     let (root, found) = tickscope_experiment::sustain(&settings)?;
+    if options.report {
+        figures::written(sustain_figure(&found).as_slice(), &root.join("figures"), options.json)?;
+    }
     match options.json {
         true => print_json(&Report { version: 1, found: &found })?,
         false => {

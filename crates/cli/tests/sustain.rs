@@ -116,6 +116,26 @@ fn e2e_a_generator_that_is_late_says_nothing_of_the_rate() {
 }
 
 #[test]
+fn e2e_a_rate_at_which_a_sender_says_that_it_was_blocked_is_not_sustained() {
+    let folder = Site::new("sustain-blocked-script");
+    let script = folder.path("blocked.sh");
+    let say = "sed 's/}$/, \"blocked_share\": 0.25}/'";
+    fs::write(&script, format!("\"{}\" \"$@\" | {say}\n", queue().display())).unwrap();
+    let text = text("", FAST, "lost = 1.0\nmethod = \"linear\"\nsearches = 1\n");
+    let text = text.replace(&queue().display().to_string(), &format!("sh {}", script.display()));
+    let site = Site::new("sustain-blocked");
+    let found = searched(&site, &text, 5);
+    assert_eq!(verdicts(&found), ["back-pressure"], "{found:#}");
+    assert!(found["trials"][0]["blocked_ppm"] == 250_000 && found["upper"] == 1000, "{found:#}");
+    said(&found, "blocked for 25 %");
+    let site = Site::new("sustain-blocked-allowed");
+    let found = searched(&site, &format!("{text}blocked = 0.25\n"), 5);
+    assert_eq!(verdicts(&found), ["sustained"; 2], "{found:#}");
+    let drawn = Ended::of(command(&site, &format!("{text}blocked = 0.25\n")).arg("--report"));
+    assert!(drawn.code == Some(5) && site.run_directory().join("figures/sustain.svg").exists(), "{drawn:?}");
+}
+
+#[test]
 fn e2e_a_search_that_cannot_be_made_is_refused_before_it_begins() {
     let site = Site::new("sustain-refused");
     let right = text("", FAST, "lost = 0.9\n");

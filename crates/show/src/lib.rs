@@ -62,7 +62,7 @@ pub use counts::counts_document;
 use document::Words;
 pub use drawn_figure::DrawnFigure;
 use quantity::Unit;
-pub use sustain::sustained_text;
+pub use sustain::{sustain_figure, sustained_text};
 pub use sweep::{SweepText, sweep_figure};
 pub use tail::SlowTraces;
 pub use x_lap::XLap;

@@ -26,6 +26,9 @@ pub struct SustainOptions {
     /// Check everything that can be checked before a run, say what it would do, and run nothing
     #[arg(long)]
     pub check: bool,
+    /// Draw the delay over the time of the trials at both ends, as SVG and PDF, into the search's folder
+    #[arg(long)]
+    pub report: bool,
     /// Print what was found as JSON
     #[arg(long)]
     pub json: bool,

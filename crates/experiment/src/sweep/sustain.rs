@@ -61,6 +61,8 @@ struct Section {
     lost: f64,
     #[serde(default = "half_a_percent")]
     lag: f64,
+    #[serde(default = "half_a_percent")]
+    blocked: f64,
 }
 
 fn rate() -> String {
@@ -141,6 +143,7 @@ impl SustainPlan {
         within("exceed", section.exceed, 0.0, 0.999)?;
         within("lost", section.lost, 0.0, 1.0)?;
         within("lag", section.lag, 0.0, 1000.0)?;
+        within("blocked", section.blocked, 0.0, 1.0)?;
         let ppm = |share: f64| (share * 1e6).round() as u32; // of a share, which was checked
         let parameter = ParameterPlan::of_values(section.parameter.clone(), section.rates()?);
         Ok(Self {
@@ -149,7 +152,12 @@ impl SustainPlan {
             method: section.method,
             searches: section.searches,
             goal: Goal { trials: section.trials, exceed_ppm: ppm(section.exceed) },
-            rule: SustainRule { stage: section.stage.clone(), lost_ppm: ppm(section.lost), lag_ppm: ppm(section.lag) },
+            rule: SustainRule {
+                stage: section.stage.clone(),
+                lost_ppm: ppm(section.lost),
+                lag_ppm: ppm(section.lag),
+                blocked_ppm: ppm(section.blocked),
+            },
         })
     }
 
@@ -398,6 +406,8 @@ mod tests {
             lost: Some(lost),
             backlog_ppm: Some(backlog_ppm),
             lag_ppm: None,
+            blocked_ppm: None,
+            delays: Vec::new(),
         };
         let (good, bad) = (trial(SustainVerdict::Sustained, 1, 2_000), trial(SustainVerdict::Dropped, 20, 0));
         let said_nothing = trial(SustainVerdict::Invalid, 50, 0);
