@@ -52,6 +52,7 @@ fn plan(options: &GeneratorOptions) -> Result<GeneratorPlan, Failure> {
         tuples,
         id: at.map(|at| IdPlace { at, form }),
         first_id: options.first_id,
+        pill: options.pill,
         replies: match (options.transport, options.replies) {
             (TransportOption::Http, None) => Replies::Http,
             (_, None | Some(RepliesOption::None)) => Replies::None,

@@ -176,6 +176,7 @@ fn e2e_what_cannot_be_sent_is_refused_before_anything_is() {
         ("tcp", &["--lines", "/nowhere"], "/nowhere"),
         ("http", &["--path", "a b"], "--path"),
         ("tcp", &["--linger=-1"], "--linger"),
+        ("tcp", &["--pill", "7", "--replies", "lines"], "--pill"),
     ] {
         Ended::of(&mut load(transport, nowhere, options)).said(2, &[words]);
     }
@@ -206,4 +207,24 @@ fn e2e_a_load_over_zeromq_has_its_due_ticks_in_the_table_of_the_run() {
     assert!(stages.iter().all(|stage| stage["count"] == 300), "{shown:#}");
     let names: Vec<_> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
     assert_eq!(names, ["load.due>load.send", "load.send>pull.received", "pull.received>pull.served", "end-to-end"]);
+}
+
+#[test]
+fn e2e_a_pill_ends_the_stream_whose_span_is_told() {
+    let site = Site::new("load-pill");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/zmq-pull/zmq-pull.c");
+    let pull = c_program::compile("cc", &source, &["-std=gnu11"], "zmq-pull");
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/ingestion.toml"));
+    let text = text
+        .unwrap()
+        .replace("../build/zmq-pull", &pull.display().to_string())
+        .replace("../target/release/tickscope", env!("CARGO_BIN_EXE_tickscope"))
+        .replace("seconds = 5", "seconds = 0.2")
+        .replace("\"--size\"", "\"--linger\", \"60\", \"--size\"")
+        .replace("name = \"pull\"", &format!("name = \"pull\"\naddress = \"{}\"", own_address()));
+    let stream = &Ended::of(&mut site.run_command(&text)).json(0)["stream"];
+    assert_eq!((&stream["sinks"], &stream["sinks_ended"]), (&1.into(), &1.into()), "{stream}");
+    assert!(stream["lo_ticks"].as_i64().unwrap() > 0 && stream["unseen"].as_array().unwrap().is_empty(), "{stream}");
+    let counts = Ended::of(tickscope(&["show", "--counts", "--json"]).arg(site.run_directory())).json(0);
+    assert!(counts.to_string().contains("4001"), "messages and a pill: {counts:#}");
 }

@@ -152,6 +152,16 @@ impl Frames {
         }
     }
 
+    /// A frame of its own: the tuple of that number, with another id.
+    pub fn with_id(&self, number: u64, id: i64) -> Vec<u8> {
+        let [begin, tuple, end] = self.places[(number % self.places.len() as u64) as usize];
+        let mut frame = self.bytes[begin..end].to_vec();
+        if let Some(place) = self.id {
+            place.write(&mut frame[tuple - begin..], id);
+        }
+        frame
+    }
+
     /// How many of the frames from that number on lie in one piece.
     pub fn in_one_piece(&self, number: u64) -> u64 {
         self.places.len() as u64 - number % self.places.len() as u64
@@ -194,6 +204,15 @@ mod tests {
             sent.sort_unstable();
             assert!(sent.into_iter().eq((0..24).map(|at| (100 + at, (at % 5) as u8))));
         }
+    }
+
+    #[test]
+    fn a_frame_with_another_id_leaves_its_original_as_it_is() {
+        let id = IdPlace { at: 0, form: IdForm::Binary };
+        let frames = Frames::new(&[vec![7; 9]], bare, Some(id), Share { number: 0, senders: 1, first_id: 5 }, 2);
+        let pill = frames.with_id(3, 99);
+        assert!(pill.starts_with(b"<") && pill.ends_with(b"\x07>") && id.read(&pill[1..]) == Some(99));
+        assert_eq!(id.read(&frames.piece(1, 1)[1..]), Some(6));
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct GeneratorPlan {
     pub id: Option<IdPlace>,
     /// The id of the first tuple.
     pub first_id: i64,
+    /// The id of a last tuple of each sender, which says that nothing follows; `None`: there is none.
+    pub pill: Option<i64>,
     /// What comes back.
     pub replies: Replies,
     /// A tuple that is sent later than that after it was due is late.
@@ -124,6 +126,14 @@ impl GeneratorPlan {
                  none, and http its own",
                 self.transport, self.replies
             )));
+        }
+        if self.pill.is_some() && self.id.is_none() {
+            return Err(Error::input(
+                "expected tuples with their ids in them, since a pill is told by its id. Say where the id is (--id-at)",
+            ));
+        }
+        if self.pill.is_some() && self.replies != Replies::None {
+            return Err(Error::input("expected no replies with a pill, found both. Leave --pill or --replies out"));
         }
         let same = tuples.iter().all(|tuple| tuple.len() == tuples[0].len());
         if self.replies == Replies::Echo && (self.id.is_none() || !same) {

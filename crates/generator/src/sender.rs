@@ -169,6 +169,13 @@ impl Sending<'_> {
                 Err(why) => ended = Some(why),
             }
         }
+        let pill = self.plan.pill.filter(|_| ended.is_none() && pacer.due().is_none());
+        if let Some(pill) = pill {
+            let frame = frames.with_id(number, pill);
+            is_sent.stamp(pill);
+            bytes += frame.len() as u64;
+            ended = self.write(link, &frame, &mut blocked, |ticks| pacer.held_up(ticks)).err();
+        }
         let lasted_ticks = (self.clock.now() - self.start).max(1) as u64;
         let [blocked_ticks, blocked_longest_ticks] = [blocked.all, blocked.longest].map(i64::unsigned_abs);
         let lateness = pacer.end();

@@ -44,6 +44,9 @@ pub struct GeneratorOptions {
     /// Id of the first tuple
     #[arg(long, default_value_t = 0, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..=1 << 62))]
     pub first_id: i64,
+    /// Send a tuple with this id last, from each sender: the marker of the policy first-last
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..))]
+    pub pill: Option<i64>,
     /// What comes back for each tuple, stamped as reply [default: http for http, else none]
     #[arg(long)]
     pub replies: Option<RepliesOption>,
