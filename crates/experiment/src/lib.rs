@@ -59,6 +59,7 @@ pub use readiness::{Readiness, Ready};
 pub use resume::resume;
 pub use run_file::{RunText, layout_of};
 pub use sample::run_file_to_start_from;
+pub use sweep::search;
 pub use sweep::{
     SustainMethod, SustainPlan, SustainSettings, SweepPlan, SweepSettings, check_sustain, check_sweep, continue_sweep,
     sustain, sweep,

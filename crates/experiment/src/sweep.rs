@@ -8,7 +8,7 @@
 
 mod parameters;
 mod plan;
-mod search;
+pub mod search;
 mod substitution;
 mod sustain;
 #[cfg(test)]

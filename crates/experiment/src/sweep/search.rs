@@ -40,7 +40,7 @@ impl SustainMethod {
 
 /// When a rate counts as sustained.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Goal {
+pub struct Goal {
     /// Trials that decide, unless the first ones do (the Duration Sum, in trials).
     pub trials: u32,
     /// The share of them, in a million, that may not sustain it (the Exceed Ratio).
@@ -80,7 +80,7 @@ impl Tally {
 
 /// A search among so many rates, the lowest first.
 #[derive(Clone, Debug)]
-pub(crate) struct Search {
+pub struct Search {
     rates: usize,
     method: SustainMethod,
     goal: Goal,
@@ -95,7 +95,7 @@ pub(crate) struct Search {
 
 /// What a search found; rates by their places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Interval {
+pub struct SearchBounds {
     /// The relevant lower bound.
     pub lower: Option<usize>,
     /// The relevant upper bound.
@@ -105,6 +105,7 @@ pub(crate) struct Interval {
 }
 
 impl Search {
+    /// A search that has tried nothing yet.
     pub fn new(rates: usize, method: SustainMethod, goal: Goal) -> Self {
         Self { rates, method, goal, sustained: 0, end: rates, untold: false, tally: Tally::default() }
     }
@@ -138,10 +139,10 @@ impl Search {
     }
 
     /// What is known by now.
-    pub fn interval(&self) -> Interval {
+    pub fn interval(&self) -> SearchBounds {
         let end = Some(self.end).filter(|&end| end < self.rates);
         let (upper, untold) = if self.untold { (None, end) } else { (end, None) };
-        Interval { lower: self.sustained.checked_sub(1), upper, untold }
+        SearchBounds { lower: self.sustained.checked_sub(1), upper, untold }
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
     const ALL: [SustainVerdict; 3] = [SustainVerdict::Sustained, SustainVerdict::Backlog, SustainVerdict::Invalid];
 
     /// Searches to the end; how many trials that took.
-    fn ended(mut search: Search, mut trial: impl FnMut(usize) -> SustainVerdict) -> (Interval, usize) {
+    fn ended(mut search: Search, mut trial: impl FnMut(usize) -> SustainVerdict) -> (SearchBounds, usize) {
         let mut trials = 0;
         while let Some(rate) = search.next() {
             search.take(trial(rate));
@@ -210,7 +211,7 @@ mod tests {
             tried.push(rate);
             ALL[usize::from(rate >= 7)]
         });
-        assert_eq!(found, (Interval { lower: Some(6), upper: Some(7), untold: None }, 8));
+        assert_eq!(found, (SearchBounds { lower: Some(6), upper: Some(7), untold: None }, 8));
         assert_eq!(tried, (0..8).collect::<Vec<_>>());
     }
 
@@ -218,13 +219,13 @@ mod tests {
     fn what_never_sustains_never_breaks_or_cannot_be_told_has_no_such_bound() {
         for method in [SustainMethod::Bisection, SustainMethod::Linear] {
             let of = |verdict: SustainVerdict| ended(Search::new(9, method, BEST_OF_3), |_| verdict).0;
-            assert_eq!(of(ALL[1]), Interval { lower: None, upper: Some(0), untold: None });
-            assert_eq!(of(ALL[0]), Interval { lower: Some(8), upper: None, untold: None });
-            assert_eq!(of(ALL[2]), Interval { lower: None, upper: None, untold: Some(0) });
+            assert_eq!(of(ALL[1]), SearchBounds { lower: None, upper: Some(0), untold: None });
+            assert_eq!(of(ALL[0]), SearchBounds { lower: Some(8), upper: None, untold: None });
+            assert_eq!(of(ALL[2]), SearchBounds { lower: None, upper: None, untold: Some(0) });
             let late = ended(Search::new(9, method, ONE), |rate| ALL[if rate >= 5 { 2 } else { 0 }]).0;
-            assert_eq!(late, Interval { lower: Some(4), upper: None, untold: Some(5) });
+            assert_eq!(late, SearchBounds { lower: Some(4), upper: None, untold: Some(5) });
             let found = ended(Search::new(9, method, ONE), |rate| ALL[[0, 0, 0, 1, 1, 1, 1, 1, 2][rate]]).0;
-            assert_eq!(found, Interval { lower: Some(2), upper: Some(3), untold: None });
+            assert_eq!(found, SearchBounds { lower: Some(2), upper: Some(3), untold: None });
         }
     }
 

@@ -14,7 +14,7 @@ use tickscope_tick::{counted, printable};
 
 use super::parameters::{MOST_TRIALS, ParameterPlan};
 use super::plan::SweepPlan;
-use super::search::{Goal, Interval, Search, SustainMethod};
+use super::search::{Goal, Search, SearchBounds, SustainMethod};
 use super::{SweepSettings, Sweeping, begun, opened};
 use crate::run_file::{RunText, within};
 use crate::{Error, conductor, interrupt, notice};
@@ -279,14 +279,14 @@ impl Searching<'_> {
         }
     }
 
-    fn told(&self, search: u32, found: Interval, first: usize) -> SustainSearch {
+    fn told(&self, search: u32, found: SearchBounds, first: usize) -> SustainSearch {
         let (rates, trials) = (self.plan.rates(), &self.judged[first..]);
         let of = |place: Option<usize>| place.map(|place| rates[place].clone());
         let why_of = |rate: &ParameterValue, verdict: &dyn Fn(SustainVerdict) -> bool| {
             let last = trials.iter().rev().find(|trial| trial.rate == *rate && verdict(trial.verdict));
             last.map_or(String::new(), |trial| format!("{}: {}", trial.verdict.word(), trial.why))
         };
-        let Interval { lower, upper, untold } = found;
+        let SearchBounds { lower, upper, untold } = found;
         let why = match (lower, upper, untold) {
             (_, _, Some(rate)) => Some(format!(
                 "cannot tell from {} on: {}",
