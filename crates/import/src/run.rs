@@ -296,6 +296,10 @@ fn manifest(plan: &Plan, nodes: Vec<Node>) -> Manifest {
     let assumed =
         |statement: &String| Assumption { statement: statement.clone(), origin: "imported".into(), kind: None };
     let one_rate = "each clock of the files ran at one rate, and nobody set it: the files do not say".to_owned();
+    let width =
+        "a reading is no wider than the power of ten that divides all of its clock's: the files do not say in what \
+                 steps a counter goes on"
+            .to_owned();
     let taken = format!(
         "imported from {}: its stamps are what they say, and its ids name the same things at every point",
         plan.from
@@ -317,7 +321,12 @@ fn manifest(plan: &Plan, nodes: Vec<Node>) -> Manifest {
         dumps: Vec::new(),
         limits: Vec::new(),
         layout: plan.layout.clone(),
-        assumptions: [&taken, &one_rate].into_iter().chain(&plan.assumptions).chain(&plan.notes).map(assumed).collect(),
+        assumptions: [&taken, &one_rate, &width]
+            .into_iter()
+            .chain(&plan.assumptions)
+            .chain(&plan.notes)
+            .map(assumed)
+            .collect(),
         seconds: None,
         began: None,
         keep_ms: None,
