@@ -10,7 +10,7 @@ import sys
 import pytest
 import x_lap_pair
 
-from conftest import TREE
+from conftest import TREE, free_port
 
 sys.path.insert(0, str(TREE / "docs"))
 import guarantee_picture as picture
@@ -75,8 +75,19 @@ sustain = {{ from = 1000, to = 2000, step = 1000, searches = 1, trials = 1, lost
     return folder / "queue.toml"
 
 
+def machines_file(folder):
+    """Two machines that stamp nothing."""
+    nodes = "".join(f'[[node]]\nname = "n{at}"\naddress = "127.0.0.{at + 1}"\n' for at in range(2))
+    inject = "inject = { offset = 5, drift_ppb = 0, wander_ppb = 0, wander_period = 1000 }\n"
+    (folder / "machines.toml").write_text(
+        'run = { name = "machines", seconds = 0.3 }\nnetwork.kind = "loopback"\n'
+        f'clock = {{ reference = "n0", same_boot = "ignore", probe_port = {free_port()} }}\n{nodes}{inject}'
+    )
+    return folder / "machines.toml"
+
+
 SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
-SHOWN += ["sweep", "sustain", "load", "perfetto", "import"]
+SHOWN += ["sweep", "sustain", "load", "perfetto", "import", "relate"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -99,6 +110,8 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         words["import"] = ["import", tmp_path / "xlap.yml", "--out", tmp_path / "run"]
     if command == "sweep":
         words["sweep"] = ["show", sweep_of(swinging_run, tmp_path / "sweep")]
+    if command == "relate":
+        words["relate"] = ["relate", machines_file(tmp_path), "--out", tmp_path / "machines"]
     if command == "sustain":
         words["sustain"] = ["sustain", sustain_file(tmp_path), "--out", tmp_path / "search"]
     found = json.loads(said(tickscope, *words[command], "--json"))

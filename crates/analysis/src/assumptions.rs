@@ -295,6 +295,11 @@ impl Assumption {
         }
     }
 
+    /// Returns whether it is one that nobody declared, checked or measured, whatever the run is asked.
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self.origin().kind, OriginKind::Default | OriginKind::Assumed)
+    }
+
     /// Where it comes from.
     pub fn origin(&self) -> Origin {
         use OriginKind::{Assumed, Checked, Declared, Default, Measured, Method, Platform, Preset, Recorded};

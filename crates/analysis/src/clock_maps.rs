@@ -18,7 +18,9 @@ use crate::counters::Counters;
 use crate::declared_rho::rho_of;
 use crate::domains;
 use crate::error::Error;
-use crate::evidence::{AllEvidence, Evidence, Messages, count, message_pairs, once, reading_ticks, width_of};
+use crate::evidence::{
+    AllEvidence, Evidence, KernelStamped, Messages, count, message_pairs, once, reading_ticks, width_of,
+};
 use crate::figures::ClockMapCurve;
 use crate::messages::{MessagePair, Told, own_send};
 use crate::query::Query;
@@ -96,43 +98,8 @@ pub(crate) fn relate(
     mut curves: Option<&mut Vec<ClockMapCurve>>,
 ) -> Result<Related, Error> {
     let manifest = run.manifest();
-    let (channels, events) = (run.channels()?, run.events()?);
-    // What cannot be read may tell of a lost stamp, or of a clock that was set: then no message is evidence.
-    let whole = channels.refused.is_empty() && events.refused.is_empty();
-    let (channels, events_refused, events) = (channels.found, events.refused, events.found);
-    let pairs = message_pairs(manifest, &channels)?;
-    let stamped = layout.points().iter().map(|point| &point.place);
-    let sent = pairs.iter().filter(|_| whole).flat_map(|(pair, _)| [&pair.from, &pair.to]);
-    let stamped = stamped.chain(sent);
-    domains::expect_one_domain_each(run, stamped.clone(), &channels)?;
-    let own = AuxiliaryClocks::of(run, stamped, &channels, &events, query)?;
-    if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
-        return Err(refused.into());
-    }
-    let collided = if whole { collided_ids(run, &pairs)? } else { Vec::new() };
-    let (mut messages, mut sent_once) = (Vec::new(), Vec::new());
-    for (pair, source) in pairs {
-        // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
-        let own_send = if source == Source::Messages { own_send(&pair.from, layout, &channels) } else { None };
-        let rests_on = (source == Source::Messages && whole).then(|| once(&pair, own_send.as_ref(), &own));
-        let found = if whole {
-            let width = |place: &Place| width_of(manifest, place.node.as_str());
-            let widths = [width(&pair.from)?, width(&pair.to)?];
-            // What programs keep originals of are ids of their own, no nonces.
-            let collided: &[i64] = if source == Source::Messages { &collided } else { &[] };
-            let told = Told { channels: &channels, events: &events, collided };
-            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), told)?
-        } else {
-            Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
-        };
-        if query.admit(found.source) {
-            messages.push(found);
-            sent_once.extend(rests_on);
-        }
-    }
     let counters = Counters::of(manifest)?;
-    let mut refused = Vec::new();
-    let evidence = AllEvidence::of(run, &counters, &messages, query, &mut refused)?;
+    let Gathered { own, sent_once, evidence, refused } = Gathered::of(run, &counters, Some(layout), query)?;
     let web = Web::of(manifest, &counters, &evidence, query, &pairs_of_stages(layout, &counters))?;
     let mut related = Related {
         clocks: vec![Clock::Reference],
@@ -143,7 +110,7 @@ pub(crate) fn relate(
         pairs: web.summaries.clone(),
         culprits: web.culprits.iter().map(|(_, finding)| finding.clone()).collect(),
         sent_once,
-        one_counter: evidence.one_counters(manifest, &counters, layout)?,
+        one_counter: evidence.one_counters(manifest, &counters, Some(layout))?,
         unrelated: Vec::new(),
         alone: Vec::new(),
         refused,
@@ -156,6 +123,70 @@ pub(crate) fn relate(
     }
     related.add_between(&counters, &web);
     Ok(related)
+}
+
+/// Counters up to which the kernel's stamps of all pairs are evidence where clocks alone are asked for.
+const MOST_STAMPED: usize = 12;
+
+/// All that a run's files say of its counters.
+pub(crate) struct Gathered {
+    /// Clocks that stamps were read from, other than the counters.
+    own: AuxiliaryClocks,
+    /// Assumptions behind "each message was sent once".
+    sent_once: Vec<Assumption>,
+    pub(crate) evidence: AllEvidence,
+    /// Files that could not be read.
+    pub(crate) refused: Vec<tickscope_store::Error>,
+}
+
+impl Gathered {
+    /// The evidence between any two counters. `layout`: the stamps whose clocks count, and which of them vouch for
+    /// messages; `None`: nothing was stamped but the probes.
+    pub(crate) fn of(run: &Run, counters: &Counters, layout: Option<&Layout>, query: &Query) -> Result<Self, Error> {
+        let manifest = run.manifest();
+        let (channels, events) = (run.channels()?, run.events()?);
+        // What cannot be read may tell of a lost stamp, or of a clock that was set: then no message is evidence.
+        let whole = channels.refused.is_empty() && events.refused.is_empty();
+        let (channels, events_refused, events) = (channels.found, events.refused, events.found);
+        // Every pair that is asked for is a scan over its nodes' stamps.
+        let all = layout.is_none() && counters.len() <= MOST_STAMPED;
+        let stamped = if all { KernelStamped::All } else { KernelStamped::OfReference };
+        let pairs = message_pairs(manifest, &channels, stamped)?;
+        let stamped = layout.into_iter().flat_map(|layout| layout.points().iter().map(|point| &point.place));
+        let sent = pairs.iter().filter(|_| whole).flat_map(|(pair, _)| [&pair.from, &pair.to]);
+        let stamped = stamped.chain(sent);
+        domains::expect_one_domain_each(run, stamped.clone(), &channels)?;
+        let own = AuxiliaryClocks::of(run, stamped, &channels, &events, query)?;
+        if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
+            return Err(refused.into());
+        }
+        let collided = if whole { collided_ids(run, &pairs)? } else { Vec::new() };
+        let (mut messages, mut sent_once) = (Vec::new(), Vec::new());
+        for (pair, source) in pairs {
+            // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
+            let vouching = layout.filter(|_| source == Source::Messages);
+            let own_send = vouching.and_then(|layout| own_send(&pair.from, layout, &channels));
+            let rests_on = (source == Source::Messages && whole).then(|| once(&pair, own_send.as_ref(), &own));
+            let found = if whole {
+                let width = |place: &Place| width_of(manifest, place.node.as_str());
+                let widths = [width(&pair.from)?, width(&pair.to)?];
+                // What programs keep originals of are ids of their own, no nonces.
+                let collided: &[i64] = if source == Source::Messages { &collided } else { &[] };
+                let told = Told { channels: &channels, events: &events, collided };
+                Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), told)?
+            } else {
+                let unused = vec![("source, since not all files could be read", 1)];
+                Messages { pair, source, ticks: Vec::new(), unused }
+            };
+            if query.admit(found.source) {
+                messages.push(found);
+                sent_once.extend(rests_on);
+            }
+        }
+        let mut refused = Vec::new();
+        let evidence = AllEvidence::of(run, counters, &messages, query, &mut refused)?;
+        Ok(Self { own, sent_once, evidence, refused })
+    }
 }
 
 /// Ids that two originals have, sorted, where a program's own messages are evidence.

@@ -84,9 +84,56 @@ impl Web {
         Ok(web)
     }
 
+    /// The same, also of two counters alone, of all pairs, and as far as the evidence agrees: what contradicts other
+    /// evidence is left out, until nothing does, and told by pair.
+    pub(crate) fn of_all(
+        manifest: &Manifest,
+        counters: &Counters,
+        evidence: &AllEvidence,
+        query: &Query,
+    ) -> Result<(Self, Vec<LeftPair>), Error> {
+        let domains = (0..counters.len()).map(|counter| counters.name(counter).domain()).collect();
+        let mut web = Self { domains, ..Self::default() };
+        let wanted = evidence.pairs().map(|(pair, _)| pair).collect();
+        let telling = Telling { manifest, counters, evidence, query, wanted: &wanted };
+        let (mut out, mut left) = (LeftOut::default(), Vec::new());
+        loop {
+            let all = telling.told(&out)?;
+            match web.try_closed(&all) {
+                Ok(closed) => {
+                    web.keep(closed)?;
+                    return Ok((web, left));
+                }
+                Err(error) => left.extend(web.leave_out(&error, &all, &mut out)),
+            }
+        }
+    }
+
+    /// Leaves out a counter that alone contradicts the others, or else the pairs that contradict each other, or the one
+    /// that cannot be used; what is left out.
+    fn leave_out(&mut self, error: &ClosureError, told: &[Told], out: &mut LeftOut) -> Vec<LeftPair> {
+        let (pairs, reason) = match error {
+            ClosureError::Unusable { pair, .. } => (vec![*pair], self.unusable(error).to_string()),
+            ClosureError::Conflict(conflict) => {
+                let reason = self.said(conflict, told);
+                match conflict.culprit {
+                    Some(culprit) => {
+                        out.counters.insert(culprit);
+                        self.culprits.push((culprit, reason.clone()));
+                        let of = told.iter().map(|told| (told.pair.local, told.pair.reference));
+                        (of.filter(|pair| [pair.0, pair.1].contains(&culprit)).collect(), reason)
+                    }
+                    None => (conflict.pairs.clone(), reason),
+                }
+            }
+        };
+        out.pairs.extend(&pairs);
+        pairs.into_iter().map(|pair| LeftPair { pair, reason: reason.clone() }).collect()
+    }
+
     /// The clock maps of all pairs, without the counter that contradicts all others.
     fn close(&mut self, telling: &Telling) -> Result<(), Error> {
-        let all = telling.told(None)?;
+        let all = telling.told(&LeftOut::default())?;
         let conflict = match self.try_closed(&all) {
             Ok(closed) => return self.keep(closed),
             Err(ClosureError::Conflict(conflict)) => conflict,
@@ -96,7 +143,8 @@ impl Web {
         let Some(culprit) = conflict.culprit.filter(|&culprit| culprit != 0) else { return Err(Error::finding(text)) };
         self.culprits.push((culprit, text));
         // What followed from the culprit's pairs goes with them.
-        match self.try_closed(&telling.told(Some(culprit))?) {
+        let out = LeftOut { counters: BTreeSet::from([culprit]), ..LeftOut::default() };
+        match self.try_closed(&telling.told(&out)?) {
             Ok(closed) => self.keep(closed),
             Err(error) => Err(self.unusable(&error)),
         }
@@ -172,6 +220,17 @@ impl Web {
         format!("expected nodes whose evidence agrees, found a contradiction between {pairs}: {what}{by_itself}")
     }
 
+    /// The clock map of two counters by all evidence: the domain, the reference.
+    pub(crate) fn map(&self, pair: (usize, usize)) -> Option<&ClockMap> {
+        self.maps.iter().find(|&&(local, reference, _)| (local, reference) == pair).map(|(_, _, clock_map)| clock_map)
+    }
+
+    /// What is told of it.
+    pub(crate) fn summary(&self, pair: (usize, usize)) -> Option<&PairSummary> {
+        let at = self.maps.iter().position(|&(local, reference, _)| (local, reference) == pair)?;
+        self.summaries.get(at)
+    }
+
     /// The clock map of a counter to the reference by all evidence.
     pub(crate) fn to_reference(&self, counter: usize) -> Option<(&ClockMap, &PairSummary)> {
         let at = self.maps.iter().position(|&(from, to, _)| (from, to) == (counter, 0))?;
@@ -190,6 +249,33 @@ impl Web {
     }
 }
 
+/// A pair whose evidence contradicts other evidence, or cannot be used.
+pub(crate) struct LeftPair {
+    /// The domain and the reference.
+    pub pair: (usize, usize),
+    /// Why.
+    pub reason: String,
+}
+
+/// What is told as if it were not there.
+#[derive(Default)]
+struct LeftOut {
+    /// Counters with all their pairs.
+    counters: BTreeSet<usize>,
+    /// Evidence of pairs.
+    pairs: BTreeSet<(usize, usize)>,
+}
+
+impl LeftOut {
+    fn has_counter_of(&self, pair: (usize, usize)) -> bool {
+        [pair.0, pair.1].iter().any(|counter| self.counters.contains(counter))
+    }
+
+    fn has_evidence_of(&self, pair: (usize, usize)) -> bool {
+        self.has_counter_of(pair) || self.pairs.contains(&pair)
+    }
+}
+
 /// What pairs are told with.
 struct Telling<'a> {
     manifest: &'a Manifest,
@@ -200,23 +286,25 @@ struct Telling<'a> {
 }
 
 impl Telling<'_> {
-    /// All pairs with evidence and those that are wanted, as if one counter were not there. What holds of a pair's rate
-    /// is the least of what is declared for it and what follows from chains of pairs that have clock maps themselves,
-    /// for these are printed.
-    fn told(&self, without: Option<usize>) -> Result<Vec<Told>, Error> {
+    /// All pairs with evidence and those that are wanted, as if what is left `out` were not there. What holds of a
+    /// pair's rate is the least of what is declared for it and what follows from chains of pairs that have clock maps
+    /// themselves, for these are printed.
+    fn told(&self, out: &LeftOut) -> Result<Vec<Told>, Error> {
         let Self { manifest, counters, evidence, query, wanted } = *self;
-        let is_left = |pair: &(usize, usize)| without.is_none_or(|without| ![pair.0, pair.1].contains(&without));
+        let is_left = |pair: &(usize, usize)| !out.has_counter_of(*pair);
+        let is_told = |pair: &(usize, usize)| !out.has_evidence_of(*pair);
         let mut chains = Chains::new(counters.len());
-        for (pair, _) in evidence.pairs().filter(|(pair, _)| is_left(pair) && evidence.bounds_both_sides(*pair)) {
+        for (pair, _) in evidence.pairs().filter(|(pair, _)| is_told(pair) && evidence.bounds_both_sides(*pair)) {
             let rho = counters.declared_rho(manifest, query, pair)?.unwrap_or_default();
             chains.add(pair, &Model::new(rho, counters.nominal(pair.0, pair.1)?, Tick::new(0)));
         }
-        let with_evidence = evidence.pairs().filter(|(_, pieces)| *pieces > 0).map(|(pair, _)| pair);
+        let with_evidence =
+            evidence.pairs().filter(|(pair, pieces)| *pieces > 0 && is_told(pair)).map(|(pair, _)| pair);
         let all: BTreeSet<(usize, usize)> = with_evidence.chain(wanted.iter().copied()).filter(is_left).collect();
         let mut told = Vec::new();
         for pair in all {
             let declared = counters.declared_rho(manifest, query, pair)?;
-            let sources = evidence.between(pair.0, pair.1);
+            let sources = if is_told(&pair) { evidence.between(pair.0, pair.1) } else { &[] };
             let has_evidence = sources.iter().any(|source| source.pieces > 0);
             // What a query asks for takes the place of what was declared. Where nothing was, its chains say what holds:
             // a larger rho of each of them never narrows.

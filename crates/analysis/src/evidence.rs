@@ -75,8 +75,13 @@ impl AllEvidence {
 
     /// Returns whether the evidence of a pair has both a lower and an upper bound.
     pub(crate) fn bounds_both_sides(&self, pair: (usize, usize)) -> bool {
+        self.sides(pair) == [true; 2]
+    }
+
+    /// Whether the evidence of a pair has a lower and an upper bound: packets of the reference, and of the domain.
+    pub(crate) fn sides(&self, pair: (usize, usize)) -> [bool; 2] {
         let brackets = || self.between(pair.0, pair.1).iter().flat_map(|source| &source.brackets);
-        brackets().any(|bracket| bracket.before.is_some()) && brackets().any(|bracket| bracket.after.is_some())
+        [brackets().any(|bracket| bracket.before.is_some()), brackets().any(|bracket| bracket.after.is_some())]
     }
 
     /// A tick at which a counter stood.
@@ -91,16 +96,18 @@ impl AllEvidence {
         })
     }
 
-    /// That nodes read one counter, held against all evidence between them: of those that the layout or evidence names.
+    /// That nodes read one counter, held against all evidence between them: of those that the layout, if
+    /// there is one, or evidence names.
     pub(crate) fn one_counters(
         &self,
         manifest: &Manifest,
         counters: &Counters,
-        layout: &Layout,
+        layout: Option<&Layout>,
     ) -> Result<Vec<Assumption>, Error> {
         let mut all = Vec::new();
         let in_use = |node: &Node| {
-            let in_layout = layout.points().iter().any(|point| point.place.node == node.name);
+            let in_layout =
+                layout.is_none_or(|layout| layout.points().iter().any(|point| point.place.node == node.name));
             in_layout || self.nodes.contains(node.name.as_str())
         };
         for (&(counter, [position, other]), sources) in &self.within {
@@ -196,9 +203,22 @@ pub(crate) fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &Auxili
     Assumption::SentOnce { pair: pair.clone(), proof }
 }
 
+/// Which of the probes that the kernel stamped are evidence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KernelStamped {
+    /// Those from or to the reference: those of other pairs tell little of it.
+    OfReference,
+    /// All of them.
+    All,
+}
+
 /// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the
 /// probes.
-pub(crate) fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, Source)>, Error> {
+pub(crate) fn message_pairs(
+    manifest: &Manifest,
+    channels: &[Channel],
+    stamped: KernelStamped,
+) -> Result<Vec<(MessagePair, Source)>, Error> {
     let mut pairs = Vec::new();
     for text in &manifest.evidence.messages {
         pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, Source::Messages));
@@ -206,9 +226,9 @@ pub(crate) fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result
     if manifest.evidence.kernel_probes {
         let nodes: Vec<NodeName> = manifest.nodes.iter().map(|node| node.name.clone()).collect();
         let between = MessagePair::of_kernel_probes(&nodes, channels);
-        // Those of other pairs tell nothing of the reference.
         let reference = &reference_node(manifest)?.name;
-        let told = |pair: &MessagePair| [&pair.from.node, &pair.to.node].contains(&reference);
+        let told =
+            |pair: &MessagePair| stamped == KernelStamped::All || [&pair.from.node, &pair.to.node].contains(&reference);
         pairs.extend(between.into_iter().filter(told).map(|pair| (pair, Source::KernelProbes)));
     }
     Ok(pairs)

@@ -17,8 +17,8 @@ use crate::cost::CostJson;
 use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
 use crate::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, Limit, LimitBreaker, Neighbour,
-    PairSummary, SourceSummary, Span, StageNoise, Stream, Undecided,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, Limit, LimitBreaker, MachineClock,
+    Neighbour, PairRelation, PairSummary, Relations, SourceSummary, Span, StageNoise, Stream, Undecided,
 };
 
 /// Version of the keys and of what they mean.
@@ -64,6 +64,45 @@ pub struct RunJson<'a> {
     faults: Vec<FaultJson>,
     findings: Vec<String>,
     events: Vec<EventJson<'a>>,
+}
+
+/// What the evidence of a run says of its machines' clocks, where it has nothing else. Its version is [`VERSION`].
+#[derive(Debug, Serialize)]
+pub struct RelationsJson<'a> {
+    version: u32,
+    run: String,
+    run_id: String,
+    reference: &'a Label,
+    length_ns: Option<i64>,
+    machines: &'a [MachineClock],
+    pairs: &'a [PairRelation],
+    rivals: &'a [NodeRivals],
+    assumptions: Vec<AssumptionJson>,
+    faults: Vec<FaultJson>,
+    findings: &'a [String],
+    events: Vec<EventJson<'a>>,
+}
+
+impl<'a> RelationsJson<'a> {
+    /// What `relations` and `events` say of `run`; `faults`: of its files.
+    pub fn of(run: &Run, relations: &'a Relations, events: &'a [Event], faults: Vec<FaultJson>) -> Self {
+        let manifest = run.manifest();
+        let assumption = |one: &Assumption| AssumptionJson::alone(one, one.is_default());
+        Self {
+            version: VERSION,
+            run: run.root().display().to_string(),
+            run_id: format!("{:016x}", manifest.run),
+            reference: &relations.reference,
+            length_ns: relations.length_ns,
+            machines: &relations.machines,
+            pairs: &relations.pairs,
+            rivals: &relations.rivals,
+            assumptions: relations.assumptions.iter().map(assumption).collect(),
+            faults,
+            findings: &relations.findings,
+            events: events.iter().map(EventJson::of).collect(),
+        }
+    }
 }
 
 /// Why figures of a run are not to be trusted, and the file that it is about.
@@ -667,8 +706,11 @@ impl AssumptionJson {
     }
 
     fn of(assumption: &Assumption, manifest: &Manifest, analysis: &Analysis) -> Self {
+        Self::alone(assumption, assumption.matters(manifest, analysis))
+    }
+
+    fn alone(assumption: &Assumption, matters: bool) -> Self {
         let (statement, origin) = (assumption.statement(), assumption.origin());
-        let matters = assumption.matters(manifest, analysis);
         Self { statement, origin: origin.words, origin_kind: origin.kind, matters }
     }
 }

@@ -15,12 +15,16 @@ use tickscope_tick::{Label, NodeName, Tick};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
 use crate::acknowledgements::{Acknowledged, Acknowledgements, Value};
-use crate::counters::reference_node;
 use crate::error::Error;
 use crate::evidence::reading_ticks;
 use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;
+
+mod files;
+
+pub use files::KnownBound;
+pub(crate) use files::RivalFiles;
 
 /// What several methods say of one node's clock against another's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -153,21 +157,12 @@ pub(crate) fn compare(
     between: &[CounterPair],
 ) -> Result<(Vec<NodeRivals>, Vec<tickscope_store::Error>), Error> {
     let manifest = run.manifest();
-    let (reference, truth) = (reference_node(manifest)?, Truth::of(manifest));
-    let (mut found, mut unread) = (Vec::new(), Vec::new());
-    let mut samples_of = |node: &Node| -> Result<Vec<RivalSample>, Error> {
-        let listing = run.rivals(node.name.as_str())?;
-        unread.extend(listing.refused);
-        Ok(listing.found.samples().collect())
-    };
-    let of_reference = samples_of(reference)?;
+    let mut files = RivalFiles::of(run)?;
+    let mut found = Vec::new();
     for (name, clock) in of_node {
         let Some(node) = manifest.nodes.iter().find(|node| node.name == **name) else { continue };
         let Some(Clock::Related(map)) = clocks.get(*clock) else { continue };
-        let samples = samples_of(node)?;
-        let comparing = Comparing { manifest, nodes: [node, reference], map, truth: truth.as_ref() };
-        let all = exchanges(&run.brackets(&pair_of([node, reference]))?.found); // what was refused is told elsewhere
-        found.extend(comparing.all(&all, Bursts::of(&all), samples, &of_reference));
+        found.extend(files.against_reference(node, map)?);
     }
     let named = |clock: usize| {
         let (name, _) = of_node.iter().find(|&&(_, of)| of == clock)?;
@@ -175,11 +170,9 @@ pub(crate) fn compare(
     };
     for CounterPair { local, reference, clock_map } in between.iter().take(MOST_PAIRS) {
         let (Some(node), Some(reference)) = (named(*local), named(*reference)) else { continue };
-        let comparing = Comparing { manifest, nodes: [node, reference], map: clock_map, truth: truth.as_ref() };
-        let (all, bursts) = asked_by_either(run, [node, reference])?;
-        found.extend(comparing.all(&all, bursts, Vec::new(), &[]));
+        found.extend(files.between([node, reference], clock_map)?);
     }
-    Ok((found, unread))
+    Ok((found, files.unread))
 }
 
 /// A node against another.

@@ -1,6 +1,6 @@
 //! `tickscope finish`: a run that was cut off, completed.
 
-use tickscope_analysis::{Query, only_counted, some_count};
+use tickscope_analysis::{Query, only_counted, only_related, some_count};
 use tickscope_experiment::Finished;
 use tickscope_store::{Run, SweepManifest};
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::options::FinishOptions;
 use crate::output::note;
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, show};
+use crate::{chosen_run, counts, output, relate, show};
 
 /// Completes a run and prints its table, or what it counted if it has nothing else, as at its own end. One without a
 /// trace has none to print, which is an error.
@@ -51,6 +51,13 @@ fn print(run: Run, json: bool, write: bool) -> Result<(), Failure> {
     if only_counted(&run)? {
         run.unfinished()?.iter().for_each(note);
         return counts::instead(&run, json);
+    }
+    if only_related(&run)? {
+        return relate::instead(
+            &run,
+            &Query::default(),
+            relate::RelationsShown { json, ..relate::RelationsShown::default() },
+        );
     }
     show::print(&Opened::of(run, None)?, &Query::default(), json, write)
 }

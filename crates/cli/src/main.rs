@@ -27,6 +27,7 @@ mod noise;
 mod options;
 mod output;
 mod progress;
+mod relate;
 mod report;
 mod run;
 mod show;
@@ -49,6 +50,7 @@ static NO_POOL: extern "C" fn() = tickscope_stamp::no_pool_at_load;
 fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
+        Command::Relate(options) => relate::relate(options),
         Command::Sustain(options) => sustain::sustain(options),
         Command::Channels(options) => live::channels(options),
         Command::Policy(options) => live::policy(options),

@@ -11,7 +11,6 @@ use tickscope_analysis::{AgeKey, ChangeTolerance, GroupedBy};
 use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
-use tickscope_experiment::Keep;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
 use tickscope_store::Codec;
@@ -23,6 +22,7 @@ use crate::failure::Failure;
 mod exchange;
 mod load;
 mod noise;
+mod run;
 mod seconds;
 mod sustain;
 
@@ -31,6 +31,7 @@ pub use load::{GeneratorOptions, RepliesOption, TransportOption};
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
 };
+pub use run::{FinishOptions, RelateOptions, ResumeOptions, RunOptions};
 use seconds::seconds;
 pub use sustain::SustainOptions;
 
@@ -52,6 +53,8 @@ pub struct Options {
 pub enum Command {
     /// Run one experiment file, or one command: start the nodes, take brackets, collect, print the table
     Run(RunOptions),
+    /// Relate the clocks of a run file's machines and start nothing there: how well each pair is known
+    Relate(RelateOptions),
     /// Search the highest rate that a run file's system sustains, an interval: [sustain] in the run file
     Sustain(SustainOptions),
     /// Send a load of tuples over TCP, UDP, HTTP or ZeroMQ, each when it is due
@@ -105,41 +108,6 @@ pub enum Command {
     /// Play a part in a run that `run` began on this host
     #[command(hide = true)]
     Role(RoleOptions),
-}
-
-#[derive(Debug, Args)]
-pub struct RunOptions {
-    /// The run file (TOML); - is standard input. One with a [sweep] is of many trials
-    #[arg(required_unless_present = "command")]
-    pub file: Option<PathBuf>,
-    /// A command to measure without a run file, as one node; what it prints passes through
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["file", "seconds", "overhead"])]
-    pub command: Vec<String>,
-    /// Directory of the run, which must not exist or be empty [default: runs/NAME-TIME]
-    #[arg(long)]
-    pub out: Option<PathBuf>,
-    /// Seconds to measure, instead of the file's: what {seconds} stands for in its commands
-    #[arg(long, allow_hyphen_values = true, value_parser = seconds)]
-    pub seconds: Option<f64>,
-    /// Keep the stamps of this window alone, such as 30m, 90s or 2h, instead of the file's: older ones are removed
-    /// while the run goes on, and counted
-    #[arg(long, value_name = "WINDOW", value_hint = ValueHint::Other)]
-    pub keep: Option<Keep>,
-    /// Check everything that can be checked before a run, say what it would do, and run nothing
-    #[arg(long)]
-    pub check: bool,
-    /// Write the run's page too, as `tickscope report` does
-    #[arg(long)]
-    pub report: bool,
-    /// First compare numbers that the target reports, in passes with and without measuring: [overhead] in the run file
-    #[arg(long)]
-    pub overhead: bool,
-    /// If this command is killed, nodes of this host go on for an hour too, until tickscope resume or finish
-    #[arg(long, conflicts_with = "command")]
-    pub detach: bool,
-    /// Print the table as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -215,27 +183,6 @@ pub struct DumpOptions {
 }
 
 #[derive(Debug, Args)]
-pub struct ResumeOptions {
-    /// A run's directory, or a sweep's, whose missing trials are made
-    pub run: PathBuf,
-    /// Write the run's page too, as `tickscope report` does
-    #[arg(long)]
-    pub report: bool,
-    /// Print the table as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct FinishOptions {
-    /// A run's directory
-    pub run: PathBuf,
-    /// Print the table as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
 pub struct ShowOptions {
     /// A run's directory, or a sweep's [default: the newest run below runs/]
     #[arg(value_hint = ValueHint::DirPath)]
@@ -254,6 +201,9 @@ pub struct ShowOptions {
     /// All events, with their time
     #[arg(long)]
     pub events: bool,
+    /// What other methods say of the same clocks: each pair's bound beside theirs
+    #[arg(long, conflicts_with_all = ["json", "by", "counts", "age"])]
+    pub rivals: bool,
     /// What points under the policy count counted, a line a period, instead of the table: all, or NODE.POINT
     #[arg(long, value_name = "POINT", num_args = 0..=1, default_missing_value = "", value_hint = ValueHint::Other)]
     #[arg(conflicts_with_all = ["QueryOptions", "by", "wide", "assumptions", "events", "quantiles", "unit"])]

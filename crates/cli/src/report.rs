@@ -8,11 +8,11 @@ use tickscope_show::{Report, counts_document};
 use tickscope_store::{Run, write_whole};
 
 use crate::check::Faults;
-use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::{expect_folder, line, print, print_json};
-use crate::show::{Opened, expect_sources, layout, only_counted, query};
+use crate::show::{Opened, expect_sources, layout, only_counted, only_related, query};
+use crate::{chosen_run, relate};
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -36,6 +36,16 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     };
     if !options.json && limits.is_none() && options.age.is_none() && only_counted(&run, &options.query)? {
         return counts_page(&run, |html| put(html));
+    }
+    if limits.is_none() && options.age.is_none() && only_related(&run, &options.query)? {
+        return match options.json {
+            true => relate::instead(
+                &run,
+                &query,
+                relate::RelationsShown { json: true, ..relate::RelationsShown::default() },
+            ),
+            false => relate::page(&run, &query, |html| put(html)),
+        };
     }
     let opened = Opened::of(run, layout(&options.query)?)?;
     let query = opened.under(query, limits.as_ref())?;

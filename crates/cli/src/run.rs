@@ -8,10 +8,10 @@ use tickscope_store::{Run, SweepManifest};
 use tickscope_tick::printable;
 
 use crate::failure::Failure;
-use crate::options::{ResumeOptions, RunOptions};
+use crate::options::{RelateOptions, ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, report, show, sweep};
+use crate::{chosen_run, counts, output, relate, report, show, sweep};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
@@ -30,7 +30,39 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         return output::print(tickscope_experiment::check(&settings)?.as_bytes());
     }
     let (run, measured) = tickscope_experiment::run(&settings)?;
-    print(&run, measured, options.json, options.report)
+    print(&run, measured, Printed::of(options.json, options.report))
+}
+
+/// Runs the machines of a file without programs, and prints what is known of each pair; the page is always written.
+pub fn relating(options: &RelateOptions, file: RunText) -> Result<(), Failure> {
+    let RelateOptions { out, seconds, rivals, json, .. } = options;
+    let source = RunSource::File(file);
+    let settings = RunSettings {
+        source,
+        out: out.clone(),
+        seconds: *seconds,
+        keep: None,
+        overhead: false,
+        detach: false,
+        trial: None,
+    };
+    let (run, measured) = tickscope_experiment::run(&settings)?;
+    print(&run, measured, Printed { json: *json, report: true, rivals: *rivals })
+}
+
+/// What is printed of a run.
+#[derive(Clone, Copy)]
+struct Printed {
+    json: bool,
+    report: bool,
+    /// Other methods' bounds of the clocks.
+    rivals: bool,
+}
+
+impl Printed {
+    fn of(json: bool, report: bool) -> Self {
+        Self { json, report, rivals: false }
+    }
 }
 
 /// Goes on with a run, and prints its table.
@@ -39,11 +71,12 @@ pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
         return sweep::resume(options);
     }
     let (run, measured) = tickscope_experiment::resume(chosen_run::open(Some(&options.run))?.root())?;
-    print(&run, measured, options.json, options.report)
+    print(&run, measured, Printed::of(options.json, options.report))
 }
 
 /// Prints the table of a run that has come to its end.
-fn print(run: &Run, measured: Result<(), Failure>, json: bool, report: bool) -> Result<(), Failure> {
+fn print(run: &Run, measured: Result<(), Failure>, asked: Printed) -> Result<(), Failure> {
+    let Printed { json, report, rivals } = asked;
     let root = run.root().display();
     if !json {
         let _ = writeln!(stderr(), "run: {}", printable(&root.to_string())); // nobody may be reading it
@@ -51,6 +84,9 @@ fn print(run: &Run, measured: Result<(), Failure>, json: bool, report: bool) -> 
     // The table first: a command that failed leaves what was measured until then.
     let (shown, reported) = match tickscope_analysis::only_counted(run) {
         Ok(true) => (counts::instead(run, json), if report { report::of_counts(run) } else { Ok(()) }),
+        _ if tickscope_analysis::only_related(run).unwrap_or(false) => {
+            (relate::instead(run, &Query::default(), relate::RelationsShown { json, rivals, page: report }), Ok(()))
+        }
         _ => table(run, json, report),
     };
     if let (Err(why), Err(_)) = (&shown, &measured) {

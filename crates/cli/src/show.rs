@@ -16,7 +16,7 @@ use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
 use crate::output::{self, note};
-use crate::{age, chosen_run, counts, groups, sweep};
+use crate::{age, chosen_run, counts, groups, relate, sweep};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
@@ -36,6 +36,11 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     if options.by.is_none() && limits.is_none() && only_counted(&run, &options.query)? {
         run.unfinished()?.iter().for_each(note);
         return counts::instead(&run, options.json);
+    }
+    if options.by.is_none() && limits.is_none() && only_related(&run, &options.query)? {
+        run.unfinished()?.iter().for_each(note);
+        let shown = relate::RelationsShown { json: options.json, rivals: options.rivals, page: false };
+        return relate::instead(&run, &query, shown);
     }
     let opened = Opened::of(run, layout(&options.query)?)?;
     let query = opened.under(query, limits.as_ref())?;
@@ -94,6 +99,11 @@ pub fn layout(options: &QueryOptions) -> Result<Option<LayoutText>, Failure> {
 /// Returns whether counts are all that a run has, and nobody asks for more.
 pub fn only_counted(run: &Run, options: &QueryOptions) -> Result<bool, Failure> {
     Ok(options.layout.is_none() && tickscope_analysis::only_counted(run)?)
+}
+
+/// Returns whether the machines' clocks are all that a run has, and nobody asks for more.
+pub fn only_related(run: &Run, options: &QueryOptions) -> Result<bool, Failure> {
+    Ok(options.layout.is_none() && tickscope_analysis::only_related(run)?)
 }
 
 /// The query that options make.

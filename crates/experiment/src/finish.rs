@@ -203,6 +203,11 @@ fn plan_of(manifest: &Manifest) -> Option<Plan> {
     Plan::parse(manifest.run_file.as_deref()?).ok()
 }
 
+/// Returns whether a run's file names programs that something else starts, whose stamps it was made for.
+pub fn awaits_stamps(run: &Run) -> bool {
+    plan_of(run.manifest()).is_some_and(|plan| plan.nodes.iter().any(|node| node.stamps.is_some()))
+}
+
 /// Returns whether tickscope's own processes stamp there.
 fn is_own(point: &str) -> bool {
     use own_points::*;

@@ -484,6 +484,11 @@ impl Plan {
         !self.nodes.iter().any(|node| node.ends_run)
     }
 
+    /// True if it is of machines whose clocks are related, and on which nothing stamps.
+    pub(crate) fn has_no_programs(&self) -> bool {
+        self.nodes.len() > 1 && self.nodes.iter().all(|node| node.command.is_empty() && node.stamps.is_none())
+    }
+
     /// Where something else makes the directory that a node's programs stamp into.
     pub(crate) fn stamps_of(&self, node: &NodeName) -> Option<&Path> {
         self.nodes.iter().find(|known| known.name == *node)?.stamps.as_deref()

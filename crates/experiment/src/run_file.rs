@@ -75,6 +75,35 @@ impl RunText {
         let place = place.map(std::path::absolute).transpose().map_err(Error::work)?;
         Ok(Self { name, place, text, folder })
     }
+
+    /// The machines of a checked run file without what runs on them: the same file, but no command, no point, no log.
+    pub fn without_programs(self) -> Result<Self, Error> {
+        /// What a run of nothing but clocks has.
+        const KEPT: [&str; 6] = ["run", "network", "clock", "node", "evidence", "rivals"];
+        const OF_PROGRAMS: [&str; 7] =
+            ["command", "stamps", "environment", "ends_run", "ready", "ready_timeout", "files"];
+        let in_file = |why: &dyn std::fmt::Display| Error::input(format!("{}: {why}", self.name));
+        let mut file: toml::Table = self.text.parse().map_err(|e: toml::de::Error| in_file(&e))?;
+        if let Some(many) = ["sweep", "sustain"].into_iter().find(|many| file.contains_key(*many)) {
+            return Err(in_file(&format!("expected a file of one run, found a [{many}]. Leave it out")));
+        }
+        if let [only] = Plan::of(&self)?.nodes.as_slice() {
+            return Err(in_file(&format!(
+                "expected two machines or more to relate, found '{}' alone. Add the others",
+                only.name
+            )));
+        }
+        file.retain(|key, _| KEPT.contains(&key));
+        let nodes = file.get_mut("node").and_then(toml::Value::as_array_mut).into_iter().flatten();
+        nodes.filter_map(toml::Value::as_table_mut).for_each(|node| {
+            node.retain(|key, _| !OF_PROGRAMS.contains(&key));
+        });
+        if let Some(evidence) = file.get_mut("evidence").and_then(toml::Value::as_table_mut) {
+            evidence.remove("messages");
+        }
+        let text = toml::to_string(&file).map_err(Error::work)?;
+        Ok(Self { text, ..self })
+    }
 }
 
 impl Plan {
@@ -136,6 +165,8 @@ impl Plan {
         self.check_network()?;
         self.check_clock_pairs(&names)?;
         self.nodes.iter().try_for_each(check_node)?;
+        let bare = self.has_no_programs();
+        self.nodes.iter().try_for_each(|node| check_what_stamps(node, bare))?;
         self.nodes.iter().try_for_each(|node| environment::check(&self.run, node))?;
         self.rivals.check()?;
         self.return_trip.check()?;
@@ -270,7 +301,6 @@ fn text_of(file: impl Read) -> std::io::Result<String> {
 fn check_node(node: &NodePlan) -> Result<(), String> {
     let NodePlan { name, inject, ready, ready_timeout, deadline, .. } = node;
     Event::expect_node(name)?;
-    check_what_stamps(node)?;
     check_what_needs_connect(node)?;
     let in_node = |wrong: String| format!("node '{name}': {wrong}");
     ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
@@ -279,8 +309,9 @@ fn check_node(node: &NodePlan) -> Result<(), String> {
     inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(in_node)
 }
 
-/// A node has a command, or a directory that somebody else's programs stamp into, or both.
-fn check_what_stamps(node: &NodePlan) -> Result<(), String> {
+/// A node has a command, or a directory that somebody else's programs stamp into, or both; or none of the run has
+/// either, which is `bare`.
+fn check_what_stamps(node: &NodePlan, bare: bool) -> Result<(), String> {
     let NodePlan { name, command, stamps, ends_run, ready, .. } = node;
     if let Some(directory) = stamps.as_ref().filter(|directory| !directory.is_absolute()) {
         let found = directory.display();
@@ -296,11 +327,11 @@ fn check_what_stamps(node: &NodePlan) -> Result<(), String> {
     }
     let of_a_command = if *ends_run { "ends_run" } else { "ready" };
     match (command.is_empty(), stamps.is_some()) {
-        (true, false) => Err(format!(
+        (true, false) if !bare => Err(format!(
             "node '{name}': expected a command, found none. Give the program and its arguments, or, where something \
              else starts it, stamps = its TICKSCOPE_DIR"
         )),
-        (true, true) if *ends_run || ready.is_some() => Err(format!(
+        (true, _) if *ends_run || ready.is_some() => Err(format!(
             "node '{name}': expected a command beside {of_a_command}, found none. Leave {of_a_command} out"
         )),
         _ => Ok(()),
@@ -600,6 +631,32 @@ mod tests {
             let (least, most) = others.fold((usize::MAX, 0), |(least, most), asks| (least.min(asks), most.max(asks)));
             assert!(count == 1 || most - least <= 2, "{count} nodes: {least} to {most}");
         }
+    }
+
+    #[test]
+    fn machines_alone_have_no_programs_and_none_of_what_these_need() {
+        let text = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"a\"\nevidence.messages = [\"a.x > b.y\"]\n\
+                    layout.path = [\"a.x\", \"b.y\"]\n\
+                    [[node]]\nname = \"a\"\ncommand = [\"true\"]\nends_run = true\nready = 7400\n\
+                    inject = { offset = 1, drift_ppb = 2, wander_ppb = 0, wander_period = 1000 }\n\
+                    [[node]]\nname = \"b\"\nstamps = \"/srv/stamps\"\nenvironment = { A = \"1\" }\n\
+                    [[log]]\nnode = \"a\"\npoint = \"p\"\nfile = \"f\"\nclock = \"counter\"\nordering = \"plain\"\n";
+        let file = |text: &str| RunText { name: "f.toml".into(), place: None, text: text.into(), folder: "/".into() };
+        let plan = Plan::of(&file(text).without_programs().unwrap()).unwrap();
+        assert!(plan.has_no_programs() && plan.ends_by_time() && !plan.has_layout() && plan.logs.is_empty());
+        assert!(plan.evidence.messages.is_empty() && plan.nodes[0].inject.is_some_and(|inject| inject.drift_ppb == 2));
+        let one = &text[..text.find("[[node]]\nname = \"b\"").unwrap()].replace("b.y", "a.z");
+        for (text, said) in [
+            (one.replace("evidence.messages = [\"a.x > a.z\"]\n", ""), "two machines or more"),
+            (format!("{text}[sweep]\n"), "found a [sweep]"),
+            (text.replace("seconds = 1", "seconds = -1"), "run.seconds"),
+        ] {
+            let why = file(&text).without_programs().unwrap_err().to_string();
+            assert!(why.contains(said) && why.starts_with("f.toml"), "{said}: {why}");
+        }
+        // Beside a machine with a program each has one.
+        let half = text.replace("stamps = \"/srv/stamps\"\n", "");
+        assert!(Plan::parse(&half).unwrap_err().contains("node 'b': expected a command"));
     }
 
     #[test]

@@ -463,7 +463,7 @@ impl Figure {
 }
 
 /// A name of at most so many letters: its beginning and its end.
-fn shortened(name: &str, most: usize) -> String {
+pub(crate) fn shortened(name: &str, most: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= most {
         return name.into();

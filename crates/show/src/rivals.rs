@@ -10,7 +10,7 @@ use crate::plot::{Axis, Figure, Ink};
 use crate::quantity::{Unit, count};
 
 /// Pairs of nodes whose rivals are shown; the public JSON has all.
-const MOST_PAIRS: usize = 30;
+pub(crate) const MOST_PAIRS: usize = 30;
 
 /// As a bound is stated of counters' rates: parts per million with three decimals, rounded up.
 const PARTS: i128 = 1_000_000_000;
@@ -45,7 +45,7 @@ pub(crate) fn blocks(report: &Report<'_>) -> Vec<Block> {
 }
 
 /// Both directions of every pair.
-fn round_trips<'a>(shown: impl Iterator<Item = &'a NodeRivals>) -> Vec<Block> {
+pub(crate) fn round_trips<'a>(shown: impl Iterator<Item = &'a NodeRivals>) -> Vec<Block> {
     const COLUMNS: [&str; 5] = ["round trip from", "to and back", "shortest before the run", "during it", "after it"];
     let row = |RoundTrips { from, to, shortest_ns }: &RoundTrips| {
         let ends = [from, to].map(|end| Words::from(end.to_string()));
@@ -62,7 +62,7 @@ fn round_trips<'a>(shown: impl Iterator<Item = &'a NodeRivals>) -> Vec<Block> {
 }
 
 /// Each counter's rate by the bursts before and after the run.
-fn frequencies<'a>(shown: impl Iterator<Item = &'a NodeRivals>, reference: &Label) -> Vec<Block> {
+pub(crate) fn frequencies<'a>(shown: impl Iterator<Item = &'a NodeRivals>, reference: &Label) -> Vec<Block> {
     const COLUMNS: [&str; 5] = ["counter", "by the two bursts", "declared", "declared by", "between them"];
     let row = |node: &NodeRivals| {
         let [least, most] = node.hertz?;
@@ -118,7 +118,7 @@ enum End {
     Upper,
 }
 
-fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
+pub(crate) fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
     const COLUMNS: [&str; 8] =
         ["method", "bound", "samples", "least", "median", "most", "true error, median and most", "truth outside"];
     let title = format!("{} against {}", node.domain, node.reference);
@@ -195,14 +195,14 @@ fn figure(title: &str, drawn: &[&RivalMethod]) -> Block {
 }
 
 /// What time since the beginning is counted in.
-struct TimeUnit {
-    name: &'static str,
-    seconds: f64,
+pub(crate) struct TimeUnit {
+    pub name: &'static str,
+    pub seconds: f64,
 }
 
 impl TimeUnit {
     /// The largest of which so many ns are at least three.
-    fn of(ns: i64) -> Self {
+    pub fn of(ns: i64) -> Self {
         let units = [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)].map(|(name, seconds)| Self { name, seconds });
         let fits = |unit: &Self| ns as f64 / 1e9 >= 3.0 * unit.seconds;
         units.into_iter().find(fits).unwrap_or(Self { name: "s", seconds: 1.0 })
@@ -210,7 +210,7 @@ impl TimeUnit {
 }
 
 /// Microseconds, rounded up.
-fn us(ns: i64) -> String {
+pub(crate) fn us(ns: i64) -> String {
     let unit = Unit(tickscope_tick::Unit::microseconds(1_000_000_000, 3));
     format!("{} {}", unit.up(ns), unit.name())
 }

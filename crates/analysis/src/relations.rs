@@ -1,0 +1,409 @@
+//! Machines that are related and stamp nothing: what each pair's evidence says of their two counters, over time.
+//!
+//! Idea: the evidence of every pair, told by itself and by way of all others, at the same instants of the run. Assumes:
+//! what clock maps assume, which is printed. Guarantees: nothing that one pair lacks or contradicts takes another
+//! pair's bound away; a pair that has none is told with the reason. Deliberately absent: durations.
+
+use serde::Serialize;
+use tickscope_bracket::{Bracket, ClockMap, Model};
+use tickscope_store::{Node, Run};
+use tickscope_tick::{Label, NodeName, Tick};
+
+use crate::assumptions::{Assumption, CounterPairs};
+use crate::clock_maps::Gathered;
+use crate::closure::Web;
+use crate::count_only::some_count;
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::evidence::{AllEvidence, Evidence};
+use crate::inference::programs_points;
+use crate::query::Query;
+use crate::rivals::{KnownBound, NodeRivals, RivalFiles};
+use crate::round_trips::RoundTrips;
+
+/// What the evidence of a run says of its machines' counters.
+#[derive(Debug)]
+pub struct Relations {
+    /// The run's reference.
+    pub reference: Label,
+    /// The counters, the reference first, each with the nodes that read it.
+    pub machines: Vec<MachineClock>,
+    /// Every two counters.
+    pub pairs: Vec<PairRelation>,
+    /// Time from the run's first exchange to its last, ns; `None`: nothing relates the reference.
+    pub length_ns: Option<i64>,
+    /// The same pairs by other methods; those without a bound lack.
+    pub rivals: Vec<NodeRivals>,
+    /// What the bounds rest on.
+    pub assumptions: Vec<Assumption>,
+    /// What contradicts something.
+    pub findings: Vec<String>,
+    /// Files that could not be read.
+    pub refused: Vec<tickscope_store::Error>,
+}
+
+/// A counter, and who reads it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineClock {
+    /// The counter, by the first of its nodes.
+    pub counter: Label,
+    /// All nodes that read it.
+    pub nodes: Vec<NodeName>,
+    /// The host's name.
+    pub host: Option<String>,
+    /// Its processor.
+    pub processor: String,
+}
+
+/// Two counters.
+#[derive(Clone, Debug, Serialize)]
+pub struct PairRelation {
+    /// The counter whose ticks are mapped.
+    pub domain: Label,
+    /// The counter whose ticks they become.
+    pub reference: Label,
+    /// How the pair stands.
+    pub state: PairState,
+    /// Why it does not stand well, in words.
+    pub reason: Option<String>,
+    /// Under which rho.
+    pub rho: String,
+    /// Pieces of evidence between the two: two an exchange.
+    pub brackets: usize,
+    /// From the run's first exchange to the last evidence of the pair, ns.
+    pub last_ns: Option<i64>,
+    /// How well the pair's own evidence knows it; `None`: it does not bound both sides.
+    pub direct: Option<KnownBound>,
+    /// How well all evidence knows it.
+    pub closed: Option<KnownBound>,
+    /// The ways that narrowed it, those that narrowed it most often first.
+    pub ways: Vec<Vec<Label>>,
+    /// The shortest round trips, in both directions.
+    pub round_trips: Vec<RoundTrips>,
+}
+
+/// How a pair stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PairState {
+    /// Evidence of its own bounds both sides, to the end.
+    Related,
+    /// It had exchanges, and none any more long before the run's end.
+    Gone,
+    /// Packets arrived one way alone.
+    OneWay,
+    /// Nothing arrived.
+    NoExchange,
+    /// Its evidence contradicts other evidence, or cannot be used.
+    Contradicted,
+}
+
+/// Instants at which bounds are asked for.
+const INSTANTS: i128 = 200;
+/// A pair is gone where it is silent at the end for so much longer than twice its longest pause before: bursts before
+/// and after the run come in one order, so that a pair waits about as long after its opening burst as before the end.
+const SILENCE_NS: i64 = 3_000_000_000;
+
+/// Returns whether a run has nothing but its machines' clocks: no layout asks for more, no command was run that could
+/// have stamped, and nothing was stamped or counted.
+pub fn only_related(run: &Run) -> Result<bool, Error> {
+    let manifest = run.manifest();
+    let bare = manifest.layout.is_empty() && manifest.nodes.iter().all(|node| node.command.is_empty());
+    Ok(bare && programs_points(run)?.is_empty() && !some_count(run)?)
+}
+
+/// What the evidence of a run says of every two of its machines.
+pub fn relations(run: &Run, query: &Query) -> Result<Relations, Error> {
+    let manifest = run.manifest();
+    let counters = Counters::of(manifest)?;
+    let Gathered { evidence, refused, .. } = Gathered::of(run, &counters, None, query)?;
+    let (web, left) = Web::of_all(manifest, &counters, &evidence, query)?;
+    let one_counter = evidence.one_counters(manifest, &counters, None)?;
+    let mut files = RivalFiles::of(run)?;
+    let time = Timeline::of(&counters, &evidence, &web);
+    let asked = Asked { run, query, counters: &counters, evidence: &evidence, web: &web, time: &time };
+    let (mut pairs, mut rivals) = (Vec::new(), Vec::new());
+    for (pair, _) in evidence.pairs() {
+        let reason = left.iter().find(|left| left.pair == pair).map(|left| left.reason.clone());
+        let (told, compared) = asked.pair(pair, reason, &mut files)?;
+        pairs.push(told);
+        rivals.extend(compared);
+    }
+    let mut findings: Vec<String> = left.into_iter().map(|left| left.reason).collect();
+    findings.dedup();
+    findings.extend(outside(&pairs));
+    let machine = |counter: usize| MachineClock::of(counters.nodes(counter));
+    Ok(Relations {
+        reference: manifest.reference.clone(),
+        machines: (0..counters.len()).map(machine).collect(),
+        pairs,
+        length_ns: time.length_ns(),
+        rivals,
+        assumptions: rests_on(&web, one_counter),
+        findings,
+        refused: refused.into_iter().chain(files.unread).collect(),
+    })
+}
+
+/// Where a truth that is known lies outside of a bound that is guaranteed.
+fn outside(pairs: &[PairRelation]) -> Option<String> {
+    let told = |bound: &Option<KnownBound>| bound.as_ref().and_then(|bound| bound.outside).unwrap_or(0) > 0;
+    let of = pairs.iter().filter(|pair| told(&pair.closed));
+    let names: Vec<String> = of.map(|pair| format!("{} against {}", pair.domain, pair.reference)).collect();
+    let first = names.first()?;
+    Some(format!(
+        "expected intervals that hold the injected truth, found {} of {} pairs where some do not, such as {first}: rho \
+         is too small for the map that was injected",
+        names.len(),
+        pairs.len()
+    ))
+}
+
+/// Rho of each pair, alike ones together, and that nodes read one counter.
+fn rests_on(web: &Web, one_counter: Vec<Assumption>) -> Vec<Assumption> {
+    let mut drifts: Vec<Assumption> = Vec::new();
+    for told in web.summaries.iter().filter(|told| told.brackets > 0) {
+        let ends = (told.domain.clone(), told.reference.clone());
+        let alike = drifts.iter_mut().find_map(|known| match known {
+            Assumption::Drift { pairs, rho } if *rho == told.rho => Some(pairs),
+            _ => None,
+        });
+        match alike {
+            Some(CounterPairs(pairs)) => pairs.push(ends),
+            None => drifts.push(Assumption::Drift { pairs: CounterPairs(vec![ends]), rho: told.rho }),
+        }
+    }
+    drifts.into_iter().chain(one_counter).collect()
+}
+
+impl MachineClock {
+    fn of(nodes: &[&Node]) -> Self {
+        let first = nodes[0];
+        Self {
+            counter: first.domain(),
+            nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+            host: first.host.clone(),
+            processor: first.cpu_model.clone(),
+        }
+    }
+}
+
+/// The run's time by the reference: that of a tick of any counter that is related to it.
+struct Timeline<'a> {
+    web: &'a Web,
+    hertz: i128,
+    /// The first and the last evidence of the run, in ticks of the reference.
+    ends: Option<(i64, i64)>,
+}
+
+impl<'a> Timeline<'a> {
+    fn of(counters: &Counters, evidence: &AllEvidence, web: &'a Web) -> Self {
+        let hertz = i128::from(counters.name(0).counter.frequency.hertz.max(1));
+        let mut time = Self { web, hertz, ends: None };
+        let ends = evidence.pairs().filter_map(|((local, reference), _)| {
+            let (first, last) = ticks(evidence.between(local, reference))?;
+            time.on_reference(local, first).zip(time.on_reference(local, last))
+        });
+        time.ends = ends.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        time
+    }
+
+    fn on_reference(&self, counter: usize, tick: i64) -> Option<i64> {
+        let (map, _) = self.web.to_reference(counter)?;
+        map.estimate(Tick::new(tick)).ok().map(Tick::get)
+    }
+
+    fn length_ns(&self) -> Option<i64> {
+        let (first, last) = self.ends?;
+        Some(ns(i128::from(last) - i128::from(first), self.hertz))
+    }
+
+    /// Time since the run's first evidence, ns.
+    fn since_ns(&self, counter: usize, tick: i64) -> Option<i64> {
+        let (first, _) = self.ends?;
+        Some(ns(i128::from(self.on_reference(counter, tick)?) - i128::from(first), self.hertz))
+    }
+
+    /// Ticks of a counter over the run, each with its time; of one that nothing relates to the reference over its own
+    /// evidence alone.
+    fn instants(&self, counter: usize, own: Option<(i64, i64)>, hertz: i128) -> Vec<(i64, i64)> {
+        let along = |(first, last): (i64, i64), step: i128| {
+            (i128::from(first) + (i128::from(last) - i128::from(first)) * step / INSTANTS) as i64
+        };
+        let steps = 0..=INSTANTS;
+        match (self.ends, self.web.to_reference(counter), own) {
+            (Some(ends), Some((map, _)), _) => steps
+                .filter_map(|step| {
+                    let at = along(ends, step);
+                    let local = map.inverse(Tick::new(at)).ok()?;
+                    let local = local.lo().get().midpoint(local.hi().get());
+                    Some((local, ns(i128::from(at) - i128::from(ends.0), self.hertz)))
+                })
+                .collect(),
+            (_, _, Some(own)) => steps
+                .map(|step| along(own, step))
+                .map(|at| (at, ns(i128::from(at) - i128::from(own.0), hertz)))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Ticks at a frequency in whole ns.
+fn ns(ticks: i128, hertz: i128) -> i64 {
+    i64::try_from(ticks * 1_000_000_000 / hertz).unwrap_or(i64::MAX)
+}
+
+/// The first and the last tick of evidence.
+fn ticks(sources: &[Evidence]) -> Option<(i64, i64)> {
+    let at = || sources.iter().flat_map(|source| source.brackets.iter()).map(|bracket| bracket.at.get());
+    at().min().zip(at().max())
+}
+
+/// What pairs are told with.
+struct Asked<'a> {
+    run: &'a Run,
+    query: &'a Query,
+    counters: &'a Counters<'a>,
+    evidence: &'a AllEvidence,
+    web: &'a Web,
+    time: &'a Timeline<'a>,
+}
+
+impl Asked<'_> {
+    /// A pair, and what other methods say of it; `left`: why its evidence is left out.
+    fn pair(
+        &self,
+        pair: (usize, usize),
+        left: Option<String>,
+        files: &mut RivalFiles<'_>,
+    ) -> Result<(PairRelation, Option<NodeRivals>), Error> {
+        let Self { run, query, counters, evidence, web, time } = *self;
+        let (local, reference) = pair;
+        let nodes = [counters.name(local), counters.name(reference)];
+        let sources = evidence.between(local, reference);
+        let declared = counters.declared_rho(run.manifest(), query, pair)?.unwrap_or_default();
+        let summary = web.summary(pair);
+        let rho = summary.map_or(declared, |summary| summary.rho);
+        let closed = web.map(pair);
+        let direct = self.direct(pair, &Model { ..Model::new(rho, counters.nominal(local, reference)?, Tick::new(0)) });
+        let (state, reason) = self.state(pair, left);
+        let own = ticks(sources);
+        let at = time.instants(local, own, i128::from(nodes[0].counter.frequency.hertz.max(1)));
+        let known = |map: Option<&ClockMap>| map.and_then(|map| files.known(nodes, map, &at));
+        let (direct_known, closed_known) = (known(direct.as_ref()), known(closed));
+        let compared = match (closed.or(direct.as_ref()), reference) {
+            (Some(map), 0) => files.against_reference(nodes[0], map)?,
+            (Some(map), _) => files.between(nodes, map)?,
+            (None, _) => None,
+        };
+        let told = PairRelation {
+            domain: nodes[0].domain(),
+            reference: nodes[1].domain(),
+            state,
+            reason,
+            rho: rho.to_string(),
+            brackets: sources.iter().map(|source| source.pieces).sum(),
+            last_ns: own.and_then(|(_, last)| time.since_ns(local, last)),
+            direct: direct_known,
+            closed: closed_known,
+            ways: summary.map(|summary| summary.ways.clone()).unwrap_or_default(),
+            round_trips: compared.as_ref().map(|compared| compared.round_trips.clone()).unwrap_or_default(),
+        };
+        Ok((told, compared))
+    }
+
+    /// The clock map of a pair's own evidence; `None`: it does not bound both sides, or contradicts itself.
+    fn direct(&self, (local, reference): (usize, usize), model: &Model) -> Option<ClockMap> {
+        let sources = self.evidence.between(local, reference);
+        let (first, last) = ticks(sources)?;
+        let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
+        ClockMap::new(&brackets, &Model { anchor: Tick::new(first.midpoint(last)), ..*model }).ok()
+    }
+
+    fn state(&self, pair: (usize, usize), left: Option<String>) -> (PairState, Option<String>) {
+        let (local, reference) = pair;
+        let [domain, against] = [local, reference].map(|counter| &self.counters.name(counter).name);
+        let sides = self.evidence.sides(pair);
+        if let Some(reason) = left {
+            return (PairState::Contradicted, Some(reason));
+        }
+        match sides {
+            [false, false] => (
+                PairState::NoExchange,
+                Some(format!("nothing arrived between {domain} and {against}: is UDP let through both ways?")),
+            ),
+            // A bracket's earlier side is of a packet that the reference sent.
+            [true, false] => (PairState::OneWay, Some(one_way(against, domain))),
+            [false, true] => (PairState::OneWay, Some(one_way(domain, against))),
+            [true, true] => {
+                self.silence(pair).map_or((PairState::Related, None), |reason| (PairState::Gone, Some(reason)))
+            }
+        }
+    }
+
+    /// Since when a pair is silent, if it is so for much longer than it ever was before.
+    fn silence(&self, (local, reference): (usize, usize)) -> Option<String> {
+        let sources = self.evidence.between(local, reference);
+        let hertz = i128::from(self.counters.name(local).counter.frequency.hertz.max(1));
+        let mut at: Vec<i64> =
+            sources.iter().flat_map(|source| source.brackets.iter()).map(|bracket| bracket.at.get()).collect();
+        at.sort_unstable();
+        let pauses = at.windows(2).map(|two| i128::from(two[1]) - i128::from(two[0]));
+        let longest_ns = ns(pauses.max()?, hertz);
+        let last_ns = self.time.since_ns(local, *at.last()?)?;
+        let silent_ns = self.time.length_ns()? - last_ns;
+        is_gone(silent_ns, longest_ns).then(|| {
+            let [since, whole] = [last_ns, self.time.length_ns().unwrap_or(0)].map(|ns| ns / 100_000_000);
+            format!("silent since {}.{} s of {}.{} s", since / 10, since % 10, whole / 10, whole % 10)
+        })
+    }
+}
+
+fn one_way(from: &NodeName, to: &NodeName) -> String {
+    format!("packets of {from} reach {to}, none comes back: one direction alone bounds one side")
+}
+
+fn is_gone(silent_ns: i64, longest_pause_ns: i64) -> bool {
+    silent_ns > longest_pause_ns.saturating_mul(2).saturating_add(SILENCE_NS)
+}
+
+impl PairRelation {
+    /// Returns whether evidence of other pairs makes its bound narrower at the median, or gives it one.
+    pub fn is_narrowed(&self) -> bool {
+        match (&self.direct, &self.closed) {
+            (Some(direct), Some(closed)) => closed.half_width.median_ns < direct.half_width.median_ns,
+            (None, closed) => closed.is_some(),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The bound that holds: by all evidence.
+    pub fn best(&self) -> Option<&KnownBound> {
+        self.closed.as_ref()
+    }
+}
+
+impl PairState {
+    /// It in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Related => "related",
+            Self::Gone => "gone",
+            Self::OneWay => "one way only",
+            Self::NoExchange => "no exchange",
+            Self::Contradicted => "contradicted",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_gone_that_is_silent_for_longer_than_bursts_in_turn_explain() {
+        assert!(!is_gone(3_000_000_000, 0) && is_gone(3_000_000_001, 0));
+        assert!(!is_gone(43_000_000_000, 20_000_000_000) && is_gone(43_000_000_001, 20_000_000_000));
+    }
+}

@@ -1,0 +1,184 @@
+//! `tickscope relate`: machines that stamp nothing, each a network namespace with a counter of its own. Every pair is
+//! bounded, the truth lies inside, and what one pair lacks takes nothing from the others.
+
+mod site;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use site::{Ended, Site, few_or_all, free_port, tickscope};
+use tickscope_experiment::may_make_namespaces;
+use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
+
+/// A run file of so many machines without a program.
+fn machines(nodes: usize, seconds: f64) -> String {
+    let mut text = format!(
+        "run = {{ name = \"machines\", seconds = {seconds:?}, pool_bytes = 4194304 }}\n\
+         network.kind = \"namespaces\"\n[clock]\nreference = \"n0\"\nrho = \"lab\"\nsame_boot = \"ignore\"\n\
+         probe_share = 0.02\nprobe_port = {}\n",
+        free_port()
+    );
+    for node in 0..nodes {
+        let _ = write!(
+            text,
+            "[[node]]\nname = \"n{node}\"\ninject = {{ offset = {}, drift_ppb = {}, wander_ppb = 0, wander_period = \
+             1000000000 }}\n",
+            node * 1_000_000,
+            500 * node
+        );
+    }
+    text
+}
+
+fn related(site: &Site, text: &str) -> Ended {
+    let file = site.path("machines.toml");
+    fs::write(&file, text).unwrap();
+    Ended::of(tickscope(&["relate", "--json"]).arg(&file).arg("--out").arg(site.run_directory()))
+}
+
+fn pair<'a>(table: &'a Value, one: &str, other: &str) -> &'a Value {
+    let is = |pair: &&Value| {
+        let ends = [&pair["domain"], &pair["reference"]].map(|end| end.as_str().unwrap().split('.').next().unwrap());
+        ends == [one, other] || ends == [other, one]
+    };
+    table["pairs"].as_array().unwrap().iter().find(is).unwrap_or_else(|| panic!("no {one} and {other}"))
+}
+
+/// Every pair has a bound by all evidence that holds the truth, and none is wider than its own exchanges make it.
+fn expect_bounded(table: &Value, nodes: usize) {
+    let pairs = table["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), nodes * (nodes - 1) / 2);
+    for pair in pairs {
+        let [direct, closed] = [&pair["direct"], &pair["closed"]];
+        assert_eq!((&closed["outside"], &pair["state"]), (&json!(0), &json!("related")), "{pair}");
+        let median = |known: &Value| known["half_width"]["median_ns"].as_i64();
+        assert!(median(closed) > Some(0) && (direct.is_null() || median(closed) <= median(direct)), "{pair}");
+        assert!(closed["curve"].as_array().unwrap().len() > 100, "{pair}");
+        let trips = pair["round_trips"].as_array().unwrap();
+        assert_eq!((trips.len(), &trips[0]["from"]), (2, &trips[1]["to"]));
+        assert!(trips.iter().flat_map(|trip| trip["shortest_ns"].as_array().unwrap()).any(|ns| ns.as_i64() > Some(0)));
+    }
+    assert_eq!(table["findings"], json!([]));
+}
+
+#[test]
+fn e2e_machines_without_a_program_are_related_in_one_table_and_one_page() {
+    if let Err(why) = may_make_namespaces() {
+        return println!("not tried: namespaces need rights: {why}");
+    }
+    let (nodes, seconds) = few_or_all((4, 1.0), (30, 6.0));
+    let site = Site::new("relate");
+    let table = related(&site, &machines(nodes, seconds)).json(0);
+    expect_bounded(&table, nodes);
+    let page = fs::read_to_string(site.run_directory().join("report.html")).unwrap();
+    assert!(page.len() < 2_000_000 && page.contains("How well each pair is known"), "{} bytes", page.len());
+    for word in ["n2 and n1", "by all, median", "Over time"] {
+        assert!(page.contains(word), "{word}");
+    }
+    // Shown again, as any run; and what a pair lacks is said of it, while the others stand.
+    let shown = site.show(&[]).json(0);
+    assert_eq!(shown["pairs"], table["pairs"]);
+    without_exchanges(&site, nodes);
+    one_way(&site);
+    lying(&site);
+}
+
+/// Brackets of two nodes.
+fn evidence(run: &Run, one: &str, other: &str) -> Pair {
+    let is = |pair: &Pair| {
+        let ends = [&pair.reference, &pair.domain].map(|label| label.node.as_str());
+        ends == [one, other] || ends == [other, one]
+    };
+    run.pairs().unwrap().found.into_iter().find(is).unwrap()
+}
+
+/// The same run, had its evidence of two nodes been what `told` makes of it, and no kernel stamped a probe.
+fn with_evidence(site: &Site, name: &str, pair: [&str; 2], told: impl Fn(BracketRow) -> Option<BracketRow>) -> Ended {
+    let place = site.path(name);
+    copied(&site.run_directory(), &place);
+    let _ = fs::remove_dir_all(place.join("stamps"));
+    let _ = fs::remove_dir_all(place.join("channels"));
+    let run = Run::open(&place).unwrap();
+    let pair = evidence(&run, pair[0], pair[1]);
+    let old = run.brackets(&pair).unwrap().found;
+    let mut new = BracketColumns::default();
+    let rows = old.before.iter().zip(old.after.iter()).zip(old.exchange.iter()).enumerate();
+    for (row, ((before, after), exchange)) in rows {
+        let [before, after, exchange] = [before, after, exchange].map(|tick| tick.copied());
+        let (at, source, ordering) = (old.at[row], old.source[row].clone(), old.ordering[row].clone());
+        told(BracketRow { before, at, after, source, ordering, exchange })
+            .into_iter()
+            .for_each(|row| new.push_row(row));
+    }
+    let folder = run.paths().brackets(&pair);
+    fs::read_dir(&folder).unwrap().for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
+    if !new.is_empty() {
+        run.add_brackets(&pair, "made", &new).unwrap();
+    }
+    run.write_digests().unwrap();
+    Ended::of(tickscope(&["show", "--json"]).arg(&place))
+}
+
+fn copied(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let place = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copied(&entry.path(), &place),
+            false => _ = fs::copy(entry.path(), place).unwrap(),
+        }
+    }
+}
+
+fn table(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+}
+
+fn without_exchanges(site: &Site, nodes: usize) {
+    let ended = with_evidence(site, "silent", ["n1", "n2"], |_| None);
+    let table = table(&ended);
+    let silent = pair(&table, "n1", "n2");
+    assert_eq!((&silent["state"], &silent["direct"]), (&json!("no-exchange"), &Value::Null));
+    assert!(silent["reason"].as_str().unwrap().contains("nothing arrived between"), "{silent}");
+    assert_eq!(silent["closed"]["outside"], 0, "known by way of others: {silent}");
+    assert_eq!(pair(&table, "n1", "n0")["state"], "related");
+    assert_eq!(table["pairs"].as_array().unwrap().len(), nodes * (nodes - 1) / 2);
+}
+
+fn one_way(site: &Site) {
+    // Only the answerer heard of the other.
+    let there = |row: BracketRow| row.before.is_some().then_some(BracketRow { after: None, ..row });
+    let table = table(&with_evidence(site, "one-way", ["n1", "n2"], there));
+    let told = pair(&table, "n1", "n2");
+    assert_eq!((&told["state"], &told["direct"]), (&json!("one-way"), &Value::Null));
+    let Pair { reference, domain } = evidence(&site.opened(), "n1", "n2");
+    let said = format!("packets of {} reach {}, none comes back", reference.node, domain.node);
+    assert!(told["reason"].as_str().unwrap().contains(&said), "{said}: {told}");
+    assert_eq!(told["closed"]["outside"], 0, "{told}");
+}
+
+fn lying(site: &Site) {
+    // n1 and n2 tell each other other times than all others, by a hundredth of a second: each pair by itself agrees.
+    let late = |row: BracketRow| Some(BracketRow { at: row.at + 30_000_000, ..row });
+    let ended = with_evidence(site, "lies", ["n1", "n2"], late);
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let table = table(&ended);
+    assert!(table["findings"][0].as_str().unwrap().contains("found a contradiction between"), "{table}");
+    let told = pair(&table, "n1", "n2");
+    assert_eq!(told["state"], "contradicted");
+    assert!(!told["direct"].is_null() && ended.err.contains("contradiction"), "{told}");
+    // What the others say of the two stands, and is right.
+    assert_eq!((&told["closed"]["outside"], &pair(&table, "n3", "n0")["state"]), (&json!(0), &json!("related")));
+}
+
+#[test]
+fn e2e_a_file_that_is_of_no_two_machines_is_refused_with_what_helps() {
+    let site = Site::new("relate-refused");
+    let one = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"a\"\n[[node]]\nname = \"a\"\ncommand = \
+               [\"true\"]\nends_run = true\n";
+    related(&site, one).said(2, &["two machines or more to relate, found 'a' alone"]);
+    related(&site, &format!("{one}[sweep]\n")).said(2, &["a file of one run, found a [sweep]"]);
+    related(&site, "run = 3").said(2, &["machines.toml"]);
+}
