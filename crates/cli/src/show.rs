@@ -42,6 +42,12 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         let shown = relate::RelationsShown { json: options.json, rivals: options.rivals, page: false };
         return relate::instead(&run, &query, shown);
     }
+    if options.rivals {
+        return Err(Failure::input(
+            "--rivals: expected a run of nothing but its machines' clocks (tickscope relate), found one with stamps. \
+             Leave it out: tickscope report has other methods beside the clocks of any run",
+        ));
+    }
     let opened = Opened::of(run, layout(&options.query)?)?;
     let query = opened.under(query, limits.as_ref())?;
     let view = View {
