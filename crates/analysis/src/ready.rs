@@ -18,6 +18,9 @@ use crate::messages::MessagePair;
 use crate::null_points::{null_channels, under_null, unstamped_point};
 use crate::passages::join;
 
+/// What is said of a run that was cut off, whoever joined it.
+const END_UNWRITTEN: &str = "the run's end was never written: figures are of what was stored";
+
 /// Memory that a join may hold.
 pub const JOIN_BYTES: usize = 512 << 20;
 
@@ -102,6 +105,9 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
     preparation.notes.extend(windowed(&run)?);
     let traces = standing(&run)?;
     if traces == Traces::Fit {
+        if state == RunState::CutOff {
+            preparation.notes.insert(0, END_UNWRITTEN.into());
+        }
         return Ok(ReadyRun { run, preparation, _apart: None });
     }
     let kept = own && state != RunState::GoingOn && traces != Traces::OfAnother;
@@ -179,7 +185,7 @@ fn joined(
         (RunState::GoingOn, _) => &format!("the run goes on: figures are of what was stored until {until}"),
         (_, Traces::OfAnother) => "by another layout than its traces were joined by; those are kept as they are",
         (_, Traces::Older) => "stamps were stored after its traces had been joined",
-        (RunState::CutOff, _) => "the run's end was never written: figures are of what was stored",
+        (RunState::CutOff, _) => END_UNWRITTEN,
         (RunState::Ended, _) => "its traces were not there",
     };
     preparation.notes.insert(0, format!("joined now from {}: {why}", counted(found.stamps, "stamp")));
