@@ -66,9 +66,11 @@ pub struct RemovedNote {
 impl RemovedNote {
     /// The note at `place`; where no file is, nothing was removed.
     pub fn read(place: &Path) -> Result<Self> {
-        let table = match TableReader::open_small(place, RemovedColumns::FIELDS) {
+        let open = || TableReader::open_small(place, RemovedColumns::FIELDS);
+        let table = match open() {
             Err(_) if is_gone(place) => return Ok(Self::default()),
-            other => other?,
+            Err(_) => open()?, // the first note may have been written between the two looks
+            Ok(table) => table,
         };
         let list = |key| table.key(key).unwrap_or("[]");
         let wrong = |key: &str, e: serde_json::Error| Error::corrupt(place, format!("a list in {key}"), e.to_string());
