@@ -638,13 +638,13 @@ mod tests {
         let text = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"a\"\nevidence.messages = [\"a.x > b.y\"]\n\
                     layout.path = [\"a.x\", \"b.y\"]\n\
                     [[node]]\nname = \"a\"\ncommand = [\"true\"]\nends_run = true\nready = 7400\n\
-                    inject = { offset = 1, drift_ppb = 2, wander_ppb = 0, wander_period = 1000 }\n\
                     [[node]]\nname = \"b\"\nstamps = \"/srv/stamps\"\nenvironment = { A = \"1\" }\n\
+                    inject = { offset = 1, drift_ppb = 2, wander_ppb = 0, wander_period = 1000 }\n\
                     [[log]]\nnode = \"a\"\npoint = \"p\"\nfile = \"f\"\nclock = \"counter\"\nordering = \"plain\"\n";
         let file = |text: &str| RunText { name: "f.toml".into(), place: None, text: text.into(), folder: "/".into() };
         let plan = Plan::of(&file(text).without_programs().unwrap()).unwrap();
         assert!(plan.has_no_programs() && plan.ends_by_time() && !plan.has_layout() && plan.logs.is_empty());
-        assert!(plan.evidence.messages.is_empty() && plan.nodes[0].inject.is_some_and(|inject| inject.drift_ppb == 2));
+        assert!(plan.evidence.messages.is_empty() && plan.nodes[1].inject.is_some_and(|inject| inject.drift_ppb == 2));
         let one = &text[..text.find("[[node]]\nname = \"b\"").unwrap()].replace("b.y", "a.z");
         for (text, said) in [
             (one.replace("evidence.messages = [\"a.x > a.z\"]\n", ""), "two machines or more"),
