@@ -90,8 +90,8 @@ fn lead(relations: &Relations) -> Vec<Block> {
         let alone = widest.direct.as_ref().map_or("nothing".into(), |direct| width(direct.half_width.median_ns));
         let narrowed = pairs.iter().filter(|pair| pair.is_narrowed()).count();
         lead.push(Block::paragraph(format!(
-            "{} of {} are bounded{}; at the median over time the widest, {}, to {} ({alone} {BY_ITSELF}). {} are \
-             narrower by way of other machines.",
+            "{} of {} are bounded{}; at the median over time the widest, {}, to {} ({alone} {BY_ITSELF}). \
+             Narrower by way of other machines: {}.",
             count(known().count()),
             counted(pairs.len(), "pair"),
             relations.length_ns.map_or(String::new(), |ns| format!(" over {} s", seconds(ns))),

@@ -35,7 +35,7 @@ pub struct GeneratorOptions {
     /// File of which each line, with its end, is a tuple; they are sent in turn
     #[arg(long, value_name = "FILE")]
     pub lines: Option<PathBuf>,
-    /// Byte of a tuple that its id begins at, from 0 [default: 0 for tuples of --size; else nowhere]
+    /// Byte of a tuple that its id begins at, from 0 [default: 0 where --size makes the tuples, else nowhere]
     #[arg(long, value_name = "BYTE")]
     pub id_at: Option<usize>,
     /// Write the id as 19 digits, instead of 64 bits with the lowest byte first
