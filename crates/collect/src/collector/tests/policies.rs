@@ -353,7 +353,9 @@ fn totals_are_read_once_a_period_and_add_up_and_periods_without_stamps_have_rows
     assert_eq!(send.iter().map(|row| row.count).sum::<i64>(), total as i64 + 3);
     assert!(send.iter().filter(|row| row.count == 0).count() > 2, "{send:?}");
     assert!(send[0].periods == 0 && send[1..send.len() - 1].iter().all(|row| row.periods > 0), "{send:?}");
-    assert_eq!((send.last().unwrap().periods, send.last().unwrap().total), (0, total as i64 + 3), "the rest");
+    // Of no whole period, unless the sampler came between the last count and the kill.
+    let rest = send.last().unwrap();
+    assert!(rest.periods <= 1 && rest.total == total as i64 + 3, "the rest: {rest:?}");
     assert!(send.windows(2).all(|pair| pair[0].after <= pair[1].before && pair[0].total <= pair[1].total));
     assert!(rows.iter().all(|row| row.period_ns == 20_000_000 && row.before <= row.after));
     let together: Vec<_> = receive.iter().map(|row| (row.before, row.after)).collect();
