@@ -1,13 +1,14 @@
 """Programs of tests: what each runs, how long it may take, what its output says, and its failed tests run again.
 
 A job is one program of tests (a Rust test binary, a file of pytest) or one command. What it prints goes to a log of its
-own. A job that is at its limit is ended with all that it started, and the tests that had not ended count as failed.
+own. A job that is at its limit is ended with all that it started, and the tests that had not ended count as failed. What
+a job leaves going when it ends is ended, too, by `tests/reaper.py`, and named.
 """
 
 import os
 import re
-import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +32,12 @@ PASSED = {"ok", "PASSED", "red", "met"}
 LEFT_OUT = {"ignored", "SKIPPED", "LEFT-OUT"}
 # A test of the harness whose end is missing: the program hung, or died.
 NO_END = "NO END"
-# What a program is given to end in after it was told to.
-GRACE_S = 5
+# Runs each program, and ends what is left of it.
+REAPER = [sys.executable, str(ROOT / "tests" / "reaper.py")]
+# What it prints of each process that it had to end.
+LEFT_GOING = re.compile(r"^left going by the tests, and ended: .*", re.M)
+# What it is given to end all in after it was told to: its own grace twice, and the time of a busy machine.
+GRACE_S = 20
 
 
 @dataclass
@@ -69,6 +74,11 @@ class Ended:
     def went_well(self):
         return self.code == 0 and not self.failed
 
+    @property
+    def left_going(self):
+        """A line for each process that was still going when the program had ended."""
+        return LEFT_GOING.findall(self.text)
+
 
 def run(job, command=None, log=None):
     """Runs a job to its end or limit."""
@@ -76,7 +86,7 @@ def run(job, command=None, log=None):
     started = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command or job.command,
+            [*REAPER, *(command or job.command)],
             cwd=job.directory,
             env=os.environ | job.environment,
             stdin=subprocess.DEVNULL,
@@ -111,33 +121,13 @@ def end_of(process, limit_s):
     try:
         return process.wait(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        started = descendants(process.pid)
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for group in {process.pid, *started}:
-                try:
-                    os.killpg(group, number)
-                except (ProcessLookupError, PermissionError):
-                    continue
-            try:
-                process.wait(timeout=GRACE_S)
-            except subprocess.TimeoutExpired:
-                continue
-        process.wait()
+        process.terminate()
+        try:
+            process.wait(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         return None
-
-
-def descendants(root):
-    """The process groups of a process and of all that it started, those in sessions of their own among them."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True)
-    rows = [tuple(map(int, row.split())) for row in listed.stdout.splitlines()]
-    found, groups = {root}, {root}
-    for _ in rows:
-        more = [(pid, group) for pid, parent, group in rows if parent in found and pid not in found]
-        if not more:
-            break
-        found |= {pid for pid, _ in more}
-        groups |= {group for _, group in more}
-    return groups
 
 
 def account(ended):

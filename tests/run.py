@@ -177,6 +177,8 @@ def told(all_jobs):
         results.append(ended)
         if not ended.went_well or not ended.outcomes and ended.job.name != "doctests" and not ended.job.alone:
             print(jobs.account(ended), flush=True)
+        if ended.left_going and ended.went_well:
+            print(f"{ended.job.name}:", *ended.left_going, sep="\n", flush=True)
         if time.monotonic() - last > 30:
             last = time.monotonic()
             tests = sum(len(of.outcomes) for of in results)
@@ -313,6 +315,7 @@ def report(results, failed, unstable, heavy, times):
         "passed": count,
         "failed": [name for _, name in failed],
         "unstable": [name for _, name in unstable],
+        "left_going": {ended.job.name: ended.left_going for ended in results if ended.left_going},
         "minutes": round(minutes, 1),
         "build_seconds": round(build_s),
         "group_seconds": {group: round(of) for group, of in seconds.items()},

@@ -104,10 +104,11 @@ def test_a_section_that_slept_or_yielded_its_processor_has_an_upper_bound_alone(
 
     # Pinned beside a process that wants the same processor: to yield it is to be switched away.
     cpus = os.sched_getaffinity(0)
+    tests = os.getpid()
     rival = os.fork()
     if rival == 0:
         os.sched_setaffinity(0, {min(cpus)})
-        while os.getppid() != 1:
+        while os.getppid() == tests:
             pass
         os._exit(0)
     try:
