@@ -6,19 +6,19 @@ TEXT_CONTRAST, GRAPHIC_CONTRAST = 4.5, 3.0
 # Every text with its colour and what lies behind it, in the page and in the figures; colours as drawn.
 TEXTS = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
+  const asDrawn = (colour) => {
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = colour;
     canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data];
   };
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = rgba(getComputedStyle(at).backgroundColor);
-      if (colour[3] === 255) return colour;
-    }
-    return null;
-  };
+  const once = (known, key, make) => known.has(key) ? known.get(key) : known.set(key, make()).get(key);
+  const colours = new Map(), grounds = new Map();
+  const rgba = (colour) => once(colours, colour, () => asDrawn(colour));
+  const behind = (at) => at && once(grounds, at, () => {
+    const colour = rgba(getComputedStyle(at).backgroundColor);
+    return colour[3] === 255 ? colour : behind(at.parentElement);
+  });
   const found = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
