@@ -139,3 +139,27 @@ def browser():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser):
+    """Opens a page without a network; `page.trouble` gathers what should not be: messages, errors, requests."""
+    contexts = []
+
+    def open_it(place, width, dark):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(200_000)  # the processors may be busy with other tests
+        page.trouble = []
+        page.on("console", lambda message: page.trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.trouble.append(f"error: {error}"))
+        page.on("request", lambda request: page.trouble.append(request.url) if request.url != place else None)
+        page.goto(place)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()

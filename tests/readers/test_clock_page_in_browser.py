@@ -77,28 +77,25 @@ def made(tickscope, example_run, tmp_path_factory):
     return make
 
 
-@pytest.fixture
-def open_page(browser, made):
-    """Opens a page without a network, all of it unfolded; `page.trouble` gathers what should not be: messages, errors, requests."""
-    opened = []
+@pytest.fixture(scope="module")
+def open_page(opened, made):
+    """Opens a page anew, folded."""
+    return lambda name, width=1200, dark=False: opened(made(name)[0].as_uri(), width, dark)
 
-    def open_it(name, width=1200, dark=False, unfold=True):
-        place = made(name)[0].as_uri()
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True)
-        page = context.new_page()
-        page.trouble = []
-        page.on("console", lambda message: page.trouble.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: page.trouble.append(f"error: {error}"))
-        page.on("request", lambda request: page.trouble.append(request.url) if request.url != place else None)
-        page.goto(place)
-        if unfold:
-            page.locator("details").evaluate_all("all => all.forEach((more) => { more.open = true })")
-        opened.append(context)
-        return page
 
-    yield open_it
-    for context in opened:
-        context.close()
+@pytest.fixture(scope="module")
+def shared_page(open_page):
+    """A page as other tests left it, all of it unfolded; laying it out takes seconds."""
+    pages = {}
+
+    def share(name, width=1200, dark=False):
+        key = (name, width, dark)
+        if key not in pages:
+            pages[key] = open_page(*key)
+            pages[key].locator("details").evaluate_all("all => all.forEach((more) => { more.open = true })")
+        return pages[key]
+
+    return share
 
 
 def nanoseconds(label):
@@ -148,8 +145,8 @@ def panel(within, title):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_without_a_word_of_trouble_without_a_request_and_without_a_script(open_page, name):
-    page = open_page(name)
+def test_a_page_opens_without_a_word_of_trouble_without_a_request_and_without_a_script(shared_page, name):
+    page = shared_page(name)
     page.wait_for_timeout(200)
     assert page.trouble == []
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
@@ -158,8 +155,8 @@ def test_a_page_opens_without_a_word_of_trouble_without_a_request_and_without_a_
     assert page.locator("svg[role=img]:not([aria-label])").count() == 0
 
 
-def test_advice_comes_first_and_whole(open_page, made):
-    page, found = open_page("benchmark"), made("benchmark")[1]
+def test_advice_comes_first_and_whole(shared_page, made):
+    page, found = shared_page("benchmark"), made("benchmark")[1]
     first = page.locator("main > *").first
     assert first.get_attribute("aria-label") == "Advice"
     on_page = lambda words: re.sub(r"(\d) us\b", r"\1 µs", words)
@@ -167,8 +164,8 @@ def test_advice_comes_first_and_whole(open_page, made):
 
 
 @pytest.mark.parametrize("name", ["benchmark", "sweep", "example"])
-def test_every_part_is_in_the_list_below_the_advice_and_the_list_leads_there(open_page, name):
-    page = open_page(name)
+def test_every_part_is_in_the_list_below_the_advice_and_the_list_leads_there(shared_page, name):
+    page = shared_page(name)
     titles = page.locator("main > section h2").all_inner_texts()
     assert page.locator("nav a").all_inner_texts() == titles and len(titles) > 1
     for link, title in zip(page.locator("nav a").all(), titles):
@@ -176,8 +173,8 @@ def test_every_part_is_in_the_list_below_the_advice_and_the_list_leads_there(ope
         assert page.locator(f"main > section:is({place}, :has({place})) h2").inner_text() == title
 
 
-def test_every_term_that_a_table_of_the_study_uses_is_explained(open_page):
-    page = open_page("benchmark")
+def test_every_term_that_a_table_of_the_study_uses_is_explained(shared_page):
+    page = shared_page("benchmark")
     terms = [term for entry in page.locator("dl.terms dt").all_inner_texts() for term in entry.split(", ")]
     tables = page.get_by_role("region", name=re.compile("Cost and resolution|What methods leave|Factors of method-1|At a glance"))
     columns = set(tables.locator("thead th:not(:first-child)").all_inner_texts())
@@ -191,8 +188,8 @@ def test_every_term_that_a_table_of_the_study_uses_is_explained(open_page):
         assert clock in names or clock in terms, clock
 
 
-def test_every_ramp_is_there_and_says_what_was_measured(open_page, made):
-    page, found = open_page("benchmark"), made("benchmark")[1]
+def test_every_ramp_is_there_and_says_what_was_measured(shared_page, made):
+    page, found = shared_page("benchmark"), made("benchmark")[1]
     ramps = part(page, "While readers start and stop")
     per_ns = found["counter"]["hertz"] / 1e9
     load_words = {0: "with the machine as it is", 1: "with 1 busy process running"}
@@ -230,7 +227,7 @@ def felt(ramp):
 
 
 def test_ramps_that_are_felt_are_shown_and_the_others_one_click_away(open_page, made):
-    page, found = open_page("benchmark", unfold=False), made("benchmark")[1]
+    page, found = open_page("benchmark"), made("benchmark")[1]
     ramps = part(page, "While readers start and stop")
     assert not any(title.is_visible() for title in ramps.locator("h3").all()), "chapters are folded"
     ramps.locator("summary").first.click()
@@ -242,8 +239,8 @@ def test_ramps_that_are_felt_are_shown_and_the_others_one_click_away(open_page, 
     assert ramps.locator("h3").last.is_visible()
 
 
-def test_cost_and_resolution_are_drawn_against_the_number_of_readers_for_every_clock(open_page, made):
-    page, found = open_page("benchmark"), made("benchmark")[1]
+def test_cost_and_resolution_are_drawn_against_the_number_of_readers_for_every_clock(shared_page, made):
+    page, found = shared_page("benchmark"), made("benchmark")[1]
     crowds = part(page, "Several readers at once")
     assert crowds.locator(".panel").count() == len(found["clocks"])
     for clock in found["clocks"]:
@@ -260,8 +257,8 @@ def test_cost_and_resolution_are_drawn_against_the_number_of_readers_for_every_c
                 assert near([y for _, y in line], [of(cell) for cell in cells], highest), clock["clock"]
 
 
-def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(open_page, made):
-    page, found = open_page("sweep"), made("sweep")[1]["tests"]
+def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(shared_page, made):
+    page, found = shared_page("sweep"), made("sweep")[1]["tests"]
     helps = part(page, "Does subtracting help?")
     for clock in {test["clock"] for test in found}:
         tests = sorted((test for test in found if test["clock"] == clock), key=lambda test: -test["pulse_ns"])
@@ -290,8 +287,8 @@ def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(ope
     assert len(part(page, "What is left").locator(".panel").all()) == len({test["clock"] for test in found})
 
 
-def test_the_figures_of_the_cm_star_study_show_what_was_measured(open_page, made):
-    page, found = open_page("benchmark"), made("benchmark")[1]
+def test_the_figures_of_the_cm_star_study_show_what_was_measured(shared_page, made):
+    page, found = shared_page("benchmark"), made("benchmark")[1]
     spreads = part(page, "Cm*, figures 4 to 7: how readings are spread")
     load_words = {0: "with the machine as it is", 1: "with 1 busy process running"}
     assert spreads.locator(".panel").count() == 2 * len(found["clocks"])
@@ -311,8 +308,8 @@ def test_the_figures_of_the_cm_star_study_show_what_was_measured(open_page, made
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_every_text_has_the_contrast_of_level_aa_and_figures_stand_out(open_page, name, dark):
-    page = open_page(name, dark=dark)
+def test_every_text_has_the_contrast_of_level_aa_and_figures_stand_out(shared_page, name, dark):
+    page = shared_page(name, dark=dark)
     texts = page.evaluate(TEXTS)
     assert len(texts) > 100 and sum(text["drawn"] for text in texts) > 10
     for text in texts:
@@ -325,8 +322,8 @@ def test_every_text_has_the_contrast_of_level_aa_and_figures_stand_out(open_page
     assert (sum(colours["paper"][:3]) < 150) == dark
 
 
-def test_the_switch_changes_the_colours_without_a_script(open_page):
-    page = open_page("example")
+def test_the_switch_changes_the_colours_without_a_script(shared_page):
+    page = shared_page("example")
     paper = lambda: page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     light = paper()
     page.locator("input[value=dark]").check()
@@ -337,8 +334,8 @@ def test_the_switch_changes_the_colours_without_a_script(open_page):
 
 @pytest.mark.parametrize("width", [1400, 1000, 800, 400, 320])
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page, name, width):
-    page = open_page(name, width=width)
+def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(shared_page, name, width):
+    page = shared_page(name, width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for text in page.evaluate(TEXTS):
         assert text["box"][0] >= -0.5 and text["box"][2] <= width + 0.5, text
@@ -349,8 +346,8 @@ def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page, name):
-    page = open_page(name, width=700, dark=True)
+def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(shared_page, name):
+    page = shared_page(name, width=700, dark=True)
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     widths = page.evaluate("() => [...document.querySelectorAll('svg[role=img]')].map((svg) => svg.getBoundingClientRect().right)")

@@ -62,6 +62,13 @@ def report(request, tickscope, tmp_path_factory):
     return run / "report.html"
 
 
+@pytest.fixture(scope="module")
+def page(opened, report):
+    page = opened(report.as_uri(), 1200, dark=False)
+    page.wait_for_function("() => document.querySelector('#boxes .main-svg')")
+    return page
+
+
 FOREIGN = """() => ({
   elements: [...document.querySelectorAll("img, iframe, form, base, object, embed, plaintext, button")]
     .concat([...document.querySelectorAll("a:not([href^='#']), link:not([rel=icon])")]).map((at) => at.outerHTML),
@@ -78,15 +85,7 @@ WIDE = """() => [...document.querySelectorAll("main *:not(.figure *)")]
   .filter((at) => at.getBoundingClientRect().right > innerWidth + 1).map((at) => at.outerHTML.slice(0, 200))"""
 
 
-def test_hostile_texts_run_nothing_make_no_element_ask_for_nothing_and_widen_nothing(browser, report):
-    page = browser.new_context(offline=True).new_page()
-    page.set_default_timeout(200_000)  # the processors may be busy with other tests
-    trouble = []
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: trouble.append(request.url) if request.url != report.as_uri() else None)
-    page.goto(report.as_uri())
-    page.wait_for_function("() => document.querySelector('#boxes .main-svg')")
+def test_hostile_texts_run_nothing_make_no_element_ask_for_nothing_and_widen_nothing(page):
     page.locator("details").evaluate_all("all => all.forEach((more) => { more.open = true })")
     assert page.evaluate(FOREIGN) == {"elements": [], "scripts": 3, "handlers": 0, "owned": None, "letters": False}
     for width in WIDTHS:
@@ -94,14 +93,10 @@ def test_hostile_texts_run_nothing_make_no_element_ask_for_nothing_and_widen_not
         # The figures follow the window a moment later.
         page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width, timeout=60_000)
         assert page.evaluate(WIDE) == [], width
-    assert trouble == []
-    page.context.close()
+    assert page.trouble == []
 
 
-def test_a_script_that_is_not_the_pages_own_is_refused(browser, report):
-    page = browser.new_context(offline=True).new_page()
-    page.set_default_timeout(200_000)  # the processors may be busy with other tests
-    page.goto(report.as_uri())
+def test_a_script_that_is_not_the_pages_own_is_refused(page):
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert "base-uri 'none'" in policy and "form-action 'none'" in policy
     made = f"Object.assign(document.createElement('script'), {{ textContent: '{OWN}' }})"
@@ -109,4 +104,3 @@ def test_a_script_that_is_not_the_pages_own_is_refused(browser, report):
     page.evaluate(f"() => document.body.insertAdjacentHTML('beforeend', `<i id=tried onclick='{OWN}'>x</i>`)")
     page.evaluate("() => document.getElementById('tried').click()")
     assert page.evaluate("window.owned") is None
-    page.context.close()

@@ -23,26 +23,29 @@ def report(tickscope, tmp_path_factory):
     return run / "report.html"
 
 
-@pytest.fixture
-def open_page(browser, report):
-    """Opens the page without a network; `page.trouble` gathers what should not be: messages, errors, requests."""
-    opened = []
+@pytest.fixture(scope="module")
+def open_page(opened, report):
+    """Opens the page anew, with all its figures drawn."""
 
     def open_it(width=1200, dark=False):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True)
-        page = context.new_page()
-        page.trouble = []
-        page.on("console", lambda message: page.trouble.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: page.trouble.append(f"error: {error}"))
-        page.on("request", lambda request: page.trouble.append(request.url) if request.url != report.as_uri() else None)
-        page.goto(report.as_uri())
+        page = opened(report.as_uri(), width, dark)
         page.wait_for_function("ids => ids.every(id => document.querySelector(`#${id} .main-svg`))", arg=FIGURES)
-        opened.append(context)
         return page
 
-    yield open_it
-    for context in opened:
-        context.close()
+    return open_it
+
+
+@pytest.fixture(scope="module")
+def shared_page(open_page):
+    """The page as other tests left it, at its top: for those that need not be the first. Opening it takes seconds."""
+    pages = {}
+
+    def share(width=1200, dark=False):
+        page = pages.get((width, dark)) or pages.setdefault((width, dark), open_page(width, dark))
+        page.evaluate("scrollTo(0, 0)")
+        return page
+
+    return share
 
 
 def chosen(page):
@@ -52,18 +55,20 @@ def chosen(page):
     return option.locator("span").first.inner_text(), drawn.split(" · ")[0], page.locator("#trace-words strong").inner_text()
 
 
-def test_the_page_draws_all_its_figures_without_a_word_of_trouble_and_without_a_request(open_page):
-    page = open_page()
+def test_the_page_draws_all_its_figures_without_a_word_of_trouble_and_without_a_request(shared_page):
+    page = shared_page()
     for figure in FIGURES:
         assert page.evaluate("id => document.getElementById(id).data.length", figure) > 0, figure
     page.locator("#boxes-log").check()
     page.locator("#histogram-log").check()
     page.wait_for_timeout(500)
+    page.locator("#boxes-log").uncheck()
+    page.locator("#histogram-log").uncheck()
     assert page.trouble == []
 
 
-def test_no_text_of_the_run_was_executed(open_page):
-    page = open_page()
+def test_no_text_of_the_run_was_executed(shared_page):
+    page = shared_page()
     assert page.evaluate("window.owned") is None
     assert page.locator("img").count() == 0
     assert page.get_by_text(lossy_run.HOSTILE).count() == 6
@@ -84,9 +89,10 @@ def test_a_trace_is_chosen_by_click(open_page):
     assert page.locator("#list").get_attribute("aria-activedescendant") == other.get_attribute("id")
 
 
-def test_a_trace_is_chosen_by_keyboard_and_scrolled_into_view(open_page):
-    page = open_page()
+def test_a_trace_is_chosen_by_keyboard_and_scrolled_into_view(shared_page):
+    page = shared_page()
     page.locator("#list").focus()
+    page.keyboard.press("Home")
     options = page.locator("#list [role=option]")
     names = [options.nth(number).locator("span").first.inner_text() for number in range(12)]
     last = options.last.locator("span").first.inner_text()
@@ -105,8 +111,8 @@ def test_a_trace_is_chosen_by_keyboard_and_scrolled_into_view(open_page):
     assert page.trouble == []
 
 
-def test_error_bars_are_those_of_the_data(open_page):
-    page = open_page()
+def test_error_bars_are_those_of_the_data(shared_page):
+    page = shared_page()
     page.locator("#list [role=option]").nth(1).click()
     drawn = page.evaluate("() => { const box = document.getElementById('trace'); const { x, error_x } = box.data[box.data.length - 1]; return { x, above: error_x.array, below: error_x.arrayminus } }")
     data = page.evaluate("() => JSON.parse(document.getElementById('figures').textContent)")
@@ -120,8 +126,8 @@ def test_error_bars_are_those_of_the_data(open_page):
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_a_figure_is_zoomed_and_moved_by_keyboard(open_page, figure):
-    page = open_page()
+def test_a_figure_is_zoomed_and_moved_by_keyboard(shared_page, figure):
+    page = shared_page()
     span = lambda: page.evaluate("id => document.getElementById(id)._fullLayout.xaxis.range.map(Number)", figure)
     whole = span()
     page.locator(f"#{figure}").focus()
@@ -146,8 +152,8 @@ def test_everything_that_can_be_operated_is_reached_with_the_tab_key_alone(open_
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_text_has_the_contrast_of_level_aa(open_page, dark):
-    page = open_page(dark=dark)
+def test_every_text_has_the_contrast_of_level_aa(shared_page, dark):
+    page = shared_page(dark=dark)
     page.locator("details").evaluate_all("all => all.forEach((more) => { more.open = true })")
     texts = page.evaluate(TEXTS)
     assert len(texts) > 300 and sum(text["drawn"] for text in texts) > 50
@@ -158,8 +164,8 @@ def test_every_text_has_the_contrast_of_level_aa(open_page, dark):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_what_figures_are_drawn_with_stands_out(open_page, dark):
-    page = open_page(dark=dark)
+def test_what_figures_are_drawn_with_stands_out(shared_page, dark):
+    page = shared_page(dark=dark)
     colours = {name: page.evaluate(COLOUR, name) for name in ("ink", "muted", "accent", "second", "third", "paper", "lane")}
     for ground in ("paper", "lane"):
         for mark in ("ink", "muted", "accent", "second", "third"):
@@ -167,8 +173,8 @@ def test_what_figures_are_drawn_with_stands_out(open_page, dark):
     assert (sum(colours["paper"][:3]) < 150) == dark
 
 
-def test_the_bar_is_to_scale_and_tells_its_figures_to_pointer_and_keyboard(open_page):
-    page = open_page(width=1400)
+def test_the_bar_is_to_scale_and_tells_its_figures_to_pointer_and_keyboard(shared_page):
+    page = shared_page(width=1400)
     ends = "all => all.map((at) => at.getBoundingClientRect()).map(({ left, right }) => [left, right])"
     boxes = page.locator(".segment").evaluate_all(ends)
     labels = page.locator(".segment").evaluate_all("all => all.map((at) => at.getAttribute('aria-label'))")
@@ -188,14 +194,14 @@ def test_the_bar_is_to_scale_and_tells_its_figures_to_pointer_and_keyboard(open_
     assert table["y"] < 900, "bar and table begin on the first screen"
 
 
-def test_a_head_leads_to_what_it_means(open_page):
-    page = open_page()
+def test_a_head_leads_to_what_it_means(shared_page):
+    page = shared_page()
     page.get_by_role("link", name="common").click()
     assert page.get_by_text("how far all values of a stage may be shifted together").is_visible()
 
 
-def test_the_switch_changes_the_colours_of_page_and_figures(open_page):
-    page = open_page()
+def test_the_switch_changes_the_colours_of_page_and_figures(shared_page):
+    page = shared_page()
     look = lambda: page.evaluate("() => [getComputedStyle(document.documentElement).backgroundColor, document.getElementById('boxes').layout.font.color]")
     light = look()
     page.locator("input[name=theme]").first.focus()
@@ -203,12 +209,13 @@ def test_the_switch_changes_the_colours_of_page_and_figures(open_page):
     page.keyboard.press("ArrowRight")
     assert page.locator("input[value=dark]").is_checked()
     dark = look()
+    page.locator("input[name=theme]").first.check()
     assert dark[0] != light[0] and dark[1] != light[1]
 
 
 @pytest.mark.parametrize("width", [1400, 1000, 400, 320])
-def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page, width):
-    page = open_page(width=width)
+def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(shared_page, width):
+    page = shared_page(width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("details").evaluate_all("all => all.forEach((more) => { more.open = true })")
     for text in page.evaluate(TEXTS):
@@ -235,8 +242,8 @@ def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page
                 assert apart, (figure, one, other)
 
 
-def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
-    page = open_page(dark=True)
+def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(shared_page):
+    page = shared_page(dark=True)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")  # a browser says so while it still shows the screen
     page.emulate_media(media="print")
     page.wait_for_function("getComputedStyle(document.documentElement).colorScheme == 'light'")
@@ -246,12 +253,12 @@ def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
     assert texts and all(contrast(text["colour"], (255, 255, 255)) >= TEXT_CONTRAST for text in texts)
 
 
-def test_what_the_script_writes_of_a_bound_is_rounded_outward(open_page):
+def test_what_the_script_writes_of_a_bound_is_rounded_outward(shared_page):
     """Its own functions, taken out of the file, asked of any ticks at any rate."""
     script = (TREE / "crates/show/page/page.js").read_text()
     functions = script[script.index("const units =") : script.index("const interval =")]
     drawn = random.Random(7)
-    page = open_page()
+    page = shared_page()
     for hertz in (1, 997, 999_999_937, 2_299_998_035, 10_000_000_000):
         for per_second, decimals in ((1_000_000, 2), (1_000, 3), (1, 4), (1_000_000_000, 0)):
             ticks = [0, 1, -1, 2**53 - 1, -(2**53), 2**63 - 1, -(2**63)] + [drawn.randrange(-(10**n), 10**n) for n in range(1, 19)]
