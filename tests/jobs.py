@@ -1,8 +1,8 @@
 """Programs of tests: what each runs, how long it may take, what its output says, and its failed tests run again.
 
 A job is one program of tests (a Rust test binary, a file of pytest) or one command. What it prints goes to a log of its
-own. A job that is at its limit is ended with all that it started, and the tests that had not ended count as failed. What
-a job leaves going when it ends is ended, too, by `tests/reaper.py`, and named.
+own. A job that is at its limit is ended with all that it started, and the tests that had not ended count as failed.
+What a job leaves going when it ends is ended, too, by `tests/reaper.py`, and named.
 """
 
 import os

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-# What is left is given so long to end after SIGTERM, seconds; also how long those may take that are about to end anyway.
+# Seconds that what is left is given to end after SIGTERM, and before it, where it is about to end anyway.
 GRACE_S = 2
 PAUSE_S = 0.02
 TOLD_TO_END = 143

@@ -41,7 +41,9 @@ def test_what_is_left_going_is_named_and_ended_and_the_exit_code_is_the_programs
 
 
 def test_all_is_ended_when_the_reaper_is_told_to_end():
-    process = subprocess.Popen(reaped(DETACHED + "time.sleep(600)"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        reaped(DETACHED + "time.sleep(600)"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     left = int(process.stdout.readline())
     process.send_signal(signal.SIGTERM)
     _, named = process.communicate()
