@@ -90,6 +90,10 @@ fi
 if ! command -v chromium >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install chromium "the report's page in a browser"; else say "no chromium: the tests of the report's page in a browser are left out"; fi
 fi
+if ! command -v babeltrace2 >/dev/null; then
+    if [ "$(id -u)" = 0 ]; then install babeltrace2 "a reader of the Common Trace Format"
+    else say "no babeltrace2: the test of export --ctf is left out"; fi
+fi
 if [ ! -x /usr/sbin/sshd ]; then
     if [ "$(id -u)" = 0 ]; then install_unstarted openssh-server "hosts of the tests"
     else say "no sshd: the tests over ssh are left out"; fi

@@ -220,6 +220,8 @@ def print_left_out(heavy):
         print("left out: policies under Miri, it is not here. Run rustup component add miri --toolchain nightly")
     if shutil.which("chromium") is None:
         print("left out: the pages in a browser, there is no chromium. Install chromium")
+    if shutil.which("babeltrace2") is None:
+        print("left out: export --ctf read by babeltrace2, there is none. Run scripts/setup.sh as root")
     if not list((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark")):
         print("left out: the table of a run on Spark, there is no pyspark. Run scripts/setup.sh spark")
     if not (ROOT / "build/storm.jar").exists() or shutil.which("redis-server") is None:

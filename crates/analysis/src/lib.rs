@@ -61,6 +61,7 @@ mod tail;
 mod totals;
 mod truth;
 mod unused_rules;
+mod utc;
 mod values;
 
 pub use acknowledgements::Acknowledged;
@@ -108,3 +109,4 @@ pub use tail::{FEWEST_SLOW, StageTail, Tail, TailShare, Unresolved, WhatIf};
 pub use totals::{Total, Totals, TotalsJson, totals};
 pub use truth::Truth;
 pub use unused_rules::{listed, unused_rules, without_node};
+pub use utc::{TimeOfDay, time_of_day};

@@ -26,7 +26,7 @@ mod run;
 mod seconds;
 mod sustain;
 
-pub use exchange::{ExportOptions, ImportOptions};
+pub use exchange::{ExportFormat, ExportOptions, ImportOptions};
 pub use load::{GeneratorOptions, RepliesOption, TransportOption};
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,

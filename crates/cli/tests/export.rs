@@ -115,9 +115,33 @@ fn e2e_a_trace_for_perfetto_counts_each_stage_of_each_trace_as_the_csv_does() {
 }
 
 #[test]
+fn e2e_every_format_counts_the_same_traces_and_ends_as_show_does() {
+    let site = Site::new("formats");
+    let csv = Ended::of(&mut tickscope(&["export", GOLDEN, "--json", "--csv", site.path("run.csv").to_str().unwrap()]));
+    let csv = csv.json(0);
+    for option in ["--folded", "--hdr", "--openmetrics", "--otlp", "--arrow", "--ctf"] {
+        let mut export = tickscope(&["export", GOLDEN, option]);
+        let report = Ended::of(export.arg(site.path(&format!("run{option}"))).arg("--json")).json(0);
+        for key in ["rows", "measured", "impossible", "repeated", "missing", "refused", "findings"] {
+            assert_eq!(csv[key], report[key], "{option}: {key}");
+        }
+        let left_out = report["left_out"].as_array().unwrap();
+        let missing = left_out.iter().filter(|left| left["why"] == "without both stamps");
+        let missing: u64 = missing.map(|left| left["count"].as_u64().unwrap()).sum();
+        assert!(option == "--arrow" || report["missing"] == missing, "{option}: {report}");
+    }
+    let ctf = site.path("run--ctf");
+    Ended::of(tickscope(&["export", GOLDEN, "--ctf"]).arg(&ctf)).said(2, &["--ctf", "where nothing is"]);
+    Ended::of(&mut tickscope(&["export", GOLDEN, "--ctf", "-"])).said(2, &["--ctf", "where nothing is"]);
+    Ended::of(&mut tickscope(&["export", GOLDEN, "--csv", "-", "--one-in", "2"])).said(2, &["--otlp"]);
+    let printed = Ended::of(&mut tickscope(&["export", GOLDEN, "--folded", "-"]));
+    assert!(printed.out.lines().all(|line| line.starts_with("end-to-end;")) && !printed.out.is_empty(), "{printed:?}");
+}
+
+#[test]
 fn e2e_an_export_that_cannot_be_written_says_where_to() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    for (format, name) in [("--csv", "CSV"), ("--perfetto", "trace")] {
+    for (format, name) in [("--csv", "CSV"), ("--perfetto", "trace"), ("--arrow", "Arrow file"), ("--otlp", "spans")] {
         Ended::of(tickscope(&["export", GOLDEN, format, "-"]).stdout(full.try_clone().unwrap()))
             .said(1, &[&format!("cannot write the {name} to standard output: No space left"), "free some space"]);
     }

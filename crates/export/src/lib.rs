@@ -6,11 +6,27 @@
 //! with the run, unless a format says so. Deliberately absent: statistics, options, files.
 #![forbid(unsafe_code)]
 
+mod about;
+mod arrow;
 mod csv;
+mod ctf;
+mod folded;
+mod hdr;
+mod message;
+mod openmetrics;
+mod otlp;
 mod output;
 mod perfetto;
 mod rows;
+mod tracks;
 
+pub use about::{About, Exported, LeftOut};
+pub use arrow::write_arrow;
 pub use csv::CSV;
+pub use ctf::write_ctf;
+pub use folded::write_folded;
+pub use hdr::write_hdr;
+pub use openmetrics::write_openmetrics;
+pub use otlp::{Sample, write_otlp};
 pub use perfetto::{PerfettoCounts, StageCounts, write_perfetto};
 pub use rows::{Format, RowCounts, write};

@@ -11,9 +11,7 @@
 //! the reference.
 
 mod lanes;
-mod message;
 mod packets;
-mod tracks;
 
 use std::io::Write;
 
@@ -21,12 +19,12 @@ use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
 use tickscope_tick::{Decimal, Unit, counted};
 use tickscope_trace::{StageTally, tally};
 
+use crate::message::Message;
 use crate::output::Output;
 use crate::rows::RowCounts;
+use crate::tracks::{Drawn, Shape, Track, Tracks};
 use lanes::{Lanes, Occupied};
-use message::Message;
 use packets::{Event, StageBounds, event, head};
-use tracks::{Drawn, Shape, Track, Tracks};
 
 /// What a trace for Perfetto holds, and what it could not show.
 #[derive(Clone, PartialEq, Eq, Debug)]

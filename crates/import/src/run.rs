@@ -1,14 +1,13 @@
 //! Tables into a run: written aside, and given its name once it is whole.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tickscope_store::{
     Assumption, Channel, ChannelCount, ChannelState, CounterFacts, DeclaredFrequency, Event, EventKind, Evidence,
-    Manifest, Node, Origin, Point, ReadingWidth, Run, SCHEMA, SameBoot, Sharing, StampColumns, make_folders,
+    Manifest, Node, Origin, Point, ReadingWidth, Run, SCHEMA, SameBoot, Sharing, StampColumns, WholeFolder,
     next_segment, write_channels, write_events, write_segment,
 };
 use tickscope_tick::{BootId, Domain, NodeName, Place, PointName, counted};
@@ -64,32 +63,10 @@ pub(crate) fn write(plan: &Plan, out: &Path) -> Result<Imported, Error> {
         let found = "expected a place where nothing is, found something. Name another with --out, or remove it";
         return Err(Error::input(out.display(), found));
     }
-    let aside = Aside::beside(out)?;
-    let imported = fill(plan, &aside.0)?;
-    let cannot = |e| tickscope_store::Error::io(out, "give its name to", e);
-    fs::rename(&aside.0, out).map_err(cannot)?;
+    let folder = WholeFolder::begin(out)?;
+    let imported = fill(plan, folder.path())?;
+    folder.finish()?;
     Ok(imported)
-}
-
-/// A folder beside the run, gone again unless it gets the run's name.
-struct Aside(PathBuf);
-
-impl Aside {
-    fn beside(out: &Path) -> Result<Self, Error> {
-        let name = out.file_name().unwrap_or_default().to_string_lossy();
-        let folder = out.with_file_name(format!(".{name}.part"));
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(|e| tickscope_store::Error::io(&folder, "remove", e))?;
-        }
-        make_folders(&folder)?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // after the renaming there is none
-    }
 }
 
 fn fill(plan: &Plan, root: &Path) -> Result<Imported, Error> {

@@ -37,6 +37,7 @@ mod sweep;
 mod table;
 mod traces;
 mod whole_file;
+mod whole_folder;
 mod words;
 
 #[cfg(test)]
@@ -93,6 +94,7 @@ pub use tickscope_stamp::{
 pub use tickscope_trace::{LayoutText, Nullable};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 pub use whole_file::{WholeFile, files_in, keyed_folders, make_folders, open_regular, write_whole};
+pub use whole_folder::WholeFolder;
 
 /// The version of the run directory that this crate writes, and the latest that it reads.
 pub const SCHEMA: u32 = 2;

@@ -1,7 +1,7 @@
 //! The packets of a trace as Perfetto reads them (`protos/perfetto/trace`, "TracePacket"): tracks, names, events.
 
-use super::message::Message;
-use super::tracks::{Shape, Track, Tracks};
+use crate::message::Message;
+use crate::tracks::{Shape, Track, Tracks};
 
 /// Annotations of an event, each by its place here, from 1.
 const NAMES: [&str; 11] = [

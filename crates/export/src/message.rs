@@ -35,7 +35,12 @@ impl Message {
 
     /// A text.
     pub fn text(&mut self, field: u32, text: &str) {
-        self.within(field, |inner| inner.0.extend(text.as_bytes()));
+        self.bytes(field, text.as_bytes());
+    }
+
+    /// Bytes of any kind.
+    pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
+        self.within(field, |inner| inner.0.extend(bytes));
     }
 
     /// A message within this one.

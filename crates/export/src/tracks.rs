@@ -1,4 +1,4 @@
-//! What of a layout is drawn, and where: a node is a process; a stage lies in the process of the node it begins on.
+//! What of a layout is drawn as spans of time, and where: each stage on the node that it begins on.
 //!
 //! Where nothing follows a stage that ends on another node, its arrival there is drawn as well, so that what crosses
 //! between nodes always leads somewhere.
