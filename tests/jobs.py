@@ -36,6 +36,8 @@ NO_END = "NO END"
 REAPER = [sys.executable, str(ROOT / "tests" / "reaper.py")]
 # What it prints of each process that it had to end.
 LEFT_GOING = re.compile(r"^left going by the tests, and ended: .*", re.M)
+# Its last line: what the program and all that it started took.
+PROCESSOR = re.compile(r"^processor seconds: (.*)$", re.M)
 # What it is given to end all in after it was told to: its own grace twice, and the time of a busy machine.
 GRACE_S = 20
 
@@ -78,6 +80,11 @@ class Ended:
     def left_going(self):
         """A line for each process that was still going when the program had ended."""
         return LEFT_GOING.findall(self.text)
+
+    @property
+    def processor_s(self):
+        """Seconds of processors, by all processes of the program that ended; 0 if its runner was killed."""
+        return float((PROCESSOR.findall(self.text) or [0])[-1])
 
 
 def run(job, command=None, log=None):

@@ -4,12 +4,13 @@
 
 A test that fails may leave a whole run going, in sessions of its own: two processors' worth of load for every test
 after it. Whoever loses its parent becomes a child of this process (PR_SET_CHILD_SUBREAPER) instead of init's, so that
-nothing of it is lost from sight. What is left is named on standard error, and ended. The exit code is the program's; on
-SIGTERM all of it is ended, and the code is 143.
+nothing of it is lost from sight. What is left is named on standard error, and ended; so is what all of it took of the
+processors. The exit code is the program's; on SIGTERM all of it is ended, and the code is 143.
 """
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
@@ -32,6 +33,8 @@ def main(command):
         # Not to be interrupted: who is told twice ends all of it once.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_all()
+        took = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"processor seconds: {took.ru_utime + took.ru_stime:.1f}", file=sys.stderr)
     return code
 
 

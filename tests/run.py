@@ -280,9 +280,11 @@ def main():
 def report(results, failed, unstable, heavy, times):
     """Prints the counts, writes summary.json; the exit code."""
     begun, build_s = times
-    passed, skipped, unmet, seconds = Counter(), [], [], defaultdict(float)
+    passed, skipped, unmet = Counter(), [], []
+    seconds, processor_s = defaultdict(float), defaultdict(float)
     for ended in results:
         seconds[ended.job.group] += ended.seconds
+        processor_s[ended.job.group] += ended.processor_s
         for name, outcome in ended.outcomes:
             if outcome in PASSED:
                 passed[kind_of(ended.job.group, name)] += 1
@@ -292,6 +294,7 @@ def report(results, failed, unstable, heavy, times):
     slowest = sorted(results, key=lambda ended: -ended.seconds)[:8]
     print("longest:", ", ".join(f"{ended.job.name} {ended.seconds:.0f} s" for ended in slowest))
     print("seconds of programs, side by side:", ", ".join(f"{group} {of:.0f}" for group, of in seconds.items()))
+    print("of processors:", ", ".join(f"{group} {of:.0f}" for group, of in processor_s.items()))
     print(f"\n{'kind':14} passed failed")
     kinds_failed = Counter(kind_of(group, name) for group, name in failed)
     for kind in KINDS:
@@ -322,6 +325,7 @@ def report(results, failed, unstable, heavy, times):
         "build_seconds": round(build_s),
         "group_seconds": {group: round(of) for group, of in seconds.items()},
         "program_seconds": {ended.job.name: round(ended.seconds, 1) for ended in results},
+        "processor_seconds": {ended.job.name: ended.processor_s for ended in results},
     }
     (LOGS / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     print(f"tier: {TIER}, in {minutes:.1f} minutes; {len(unstable)} unstable")
