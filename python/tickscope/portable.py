@@ -30,7 +30,7 @@ MOST_SLOPE = 1 << 62
 CLOCKS = ["point", "bucket", "first_tick", "last_tick"] + [
     f"{line}_{part}" for line in ("lo", "hi", "middle") for part in ("whole", "part", "large", "small")
 ]
-STAGES = ["stage", "from_point", "to_point", "from_width", "to_width", "is_mapped", "is_path"] + [
+STAGES = ["stage", "from_point", "to_point", "from_width", "to_width", "is_mapped", "is_path", "route"] + [
     f"{slope}_{limb}" for slope in ("slow", "fast") for limb in ("large", "small")
 ]
 VIEWS = ("traces", "ends", "durations", "sample_values")
@@ -40,6 +40,10 @@ COLUMNS = ["stage", "from_point", "to_point", "role", "count", "missing", "refus
     f"{quantile}_{side}ticks" for quantile in _QUANTILES for side in ("", "lo_", "hi_")
 ]
 """Columns of the table, named as those of `Run.stages`; the first four are text, the others 64-bit integers."""
+CAUSES = ["stage", "is_whole", "threshold_ticks", "caused", "outliers"]
+"""Columns of the causes, named as those of `Run.causes`."""
+_OF_ROUTE = {False: 1, True: 2}
+"""`route` of a stage: 1 is one of those that add up to the whole, 2 the whole; 0 neither."""
 
 
 class Engine(Protocol):
@@ -76,13 +80,13 @@ def prepare(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> Non
     engine.table("clocks", CLOCKS, clocks)
     engine.table("stages", STAGES, [_stage(plan, number) for number in range(len(plan.stages))])
     for name in VIEWS:
-        engine.view(name, statement_text(name, len(plan.points)))
+        engine.view(name, statement_text(name, plan))
 
 
 def stage_rows(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
     """The table, a row a stage, of what was prepared."""
     sides: dict[tuple[int, int], tuple[Any, ...]] = {}
-    for stage, side, *figures in engine.rows(statement_text("figures", len(plan.points))):
+    for stage, side, *figures in engine.rows(statement_text("figures", plan)):
         sides[int(stage), int(side)] = tuple(None if figure is None else int(figure) for figure in figures)
     if not sides:
         raise _tickscope.TickscopeError("expected stamps at the points of the layout, found none. Was it collected?")
@@ -90,21 +94,45 @@ def stage_rows(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
     return [_row(plan, number, [sides.get((number, side)) for side in range(3)]) for number in range(len(plan.stages))]
 
 
+def causes(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
+    """Outliers and what causes them by X-Lap's rule, a row a stage of the path and the whole, of what was prepared."""
+    _expect_each_id_once(engine)
+    found = {int(stage): figures for stage, *figures in engine.rows(statement_text("causes", plan))}
+    outliers = max((int(above) for *_, above in found.values()), default=0)
+    rows = []
+    for number in _route(plan):
+        eighths, caused, _ = found.get(number, (None, 0, 0))
+        name, _, _, role = plan.stages[number]
+        is_whole = role == "end-to-end"
+        threshold = None if eighths is None else int(eighths) / 8
+        rows.append((name, is_whole, threshold, 0 if is_whole else int(caused), outliers))
+    return rows
+
+
 def stage_durations(plan: Plan, engine: Engine, stage: str) -> str:
     """The query for the durations of one stage, of what was prepared."""
     names = [name for name, *_ in plan.stages]
     if stage not in names:
         raise _tickscope.TickscopeError(f"expected a stage of the layout: {', '.join(names)}; found '{stage}'")
-    counted = "select count(*) from durations where stage = 0 and outcome = "
-    _expect_single_passages(*(int(engine.rows(f"{counted}'{what}'")[0][0]) for what in ("repeated", "special")))
-    return statement_text("stage_durations", len(plan.points)).replace("STAGE", str(names.index(stage)))
+    _expect_each_id_once(engine)
+    return statement_text("stage_durations", plan).replace("STAGE", str(names.index(stage)))
 
 
-def statement_text(name: str, points: int) -> str:
-    """A statement of `sql/`, with the lines that stand for each point, both ends or both bounds written out."""
+def wide_durations(plan: Plan, engine: Engine) -> tuple[str, dict[str, str]]:
+    """The query for the durations of all stages, a row a trace; the names of its columns, in their order."""
+    _expect_each_id_once(engine)
+    names = {name: name for name in ("kind", "id", "occurrence")}
+    for number, (name, *_) in enumerate(plan.stages):
+        names |= {f"estimate_{number}": name, f"lo_{number}": f"{name}.lo", f"hi_{number}": f"{name}.hi"}
+    return statement_text("wide_durations", plan), names
+
+
+def statement_text(name: str, plan: Plan) -> str:
+    """A statement of `sql/`, with the lines that stand for each point, stage, both ends or both bounds written out."""
     lines = (STATEMENTS / f"{name}.sql").read_text().splitlines()
-    for token, values in (("POINT", map(str, range(points))), ("END", ("from", "to")), ("BOUND", ("lo", "hi"))):
-        lines = _repeated(lines, token, list(values))
+    points, stages = (list(map(str, range(len(of)))) for of in (plan.points, plan.stages))
+    for token, values in (("POINT", points), ("NUMBER", stages), ("END", ["from", "to"]), ("BOUND", ["lo", "hi"])):
+        lines = _repeated(lines, token, values)
     return "\n".join(lines)
 
 
@@ -171,7 +199,29 @@ def _stage(plan: Plan, number: int) -> tuple[int, ...]:
     slopes = clock_map.slopes if clock_map is not None and is_mapped else (0, 0)
     limbs = [limb for slope in slopes for limb in (slope >> LIMB, slope & ((1 << LIMB) - 1))]
     is_path = role in ("path", "end-to-end") and not plan.inferred
-    return (number, start, end, from_width, to_width, int(is_mapped), int(is_path), *limbs)
+    route = _OF_ROUTE[role == "end-to-end"] if number in _route(plan) else 0
+    return (number, start, end, from_width, to_width, int(is_mapped), int(is_path), route, *limbs)
+
+
+def _route(plan: Plan) -> list[int]:
+    """The stages that add up to the whole, one after the other, and then the whole: where paths divide, those to its
+    end. None of them if there is no whole, or several ways lead to its end."""
+    wholes = [number for number, (*_, role) in enumerate(plan.stages) if role == "end-to-end"]
+    if not wholes:
+        return []
+    route = wholes[:1]
+    _, begin, place, _ = plan.stages[wholes[0]]
+    while place != begin:
+        before = [number for number, (_, _, to, role) in enumerate(plan.stages) if role == "path" and to == place]
+        if len(before) != 1 or before[0] in route:
+            return []
+        place, route = plan.stages[before[0]][1], before + route
+    return route
+
+
+def _expect_each_id_once(engine: Engine) -> None:
+    counted = "select count(*) from durations where stage = 0 and outcome = "
+    _expect_single_passages(*(int(engine.rows(f"{counted}'{what}'")[0][0]) for what in ("repeated", "special")))
 
 
 def _expect_single_passages(repeated: int, special: int) -> None:

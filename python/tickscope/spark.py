@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from tickscope import _tickscope
-from tickscope.portable import COLUMNS, Plan, prepare, stage_durations, stage_rows
+from tickscope.portable import CAUSES, COLUMNS, Plan, causes, prepare, stage_durations, stage_rows, wide_durations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as _DataFrame
@@ -56,6 +56,20 @@ class SparkRun:
         """The durations of one stage, a row a trace that has one: the columns of `Run.stage_durations`."""
         plan, engine = self._prepared(rho, None, None)
         return self._session.sql(stage_durations(plan, engine, stage))
+
+    def durations(self, rho: Rho = None) -> _DataFrame:
+        """One row a trace: kind, id, occurrence, then three columns a stage, in ticks of the reference; the columns of
+        `Run.durations`."""
+        plan, engine = self._prepared(rho, None, None)
+        query, names = wide_durations(plan, engine)
+        return self._session.sql(query).select(*names).toDF(*names.values())
+
+    def causes(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> _DataFrame:
+        """One row a stage of the path, and the whole: outliers and what causes them, by the rule of the X-Lap paper,
+        in the columns of `Run.causes`."""
+        plan, engine = self._prepared(rho, slew, sources)
+        kinds = [pyarrow.string(), pyarrow.bool_(), pyarrow.float64(), pyarrow.int64(), pyarrow.int64()]
+        return self._session.createDataFrame(_arrow(CAUSES, kinds, causes(plan, engine)))
 
     def _prepared(self, rho: Rho, slew: Rho, sources: Sources) -> tuple[Plan, _OnSpark]:
         from tickscope.run import _query

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 
 import duckdb
 import lossy_run
@@ -23,7 +24,18 @@ import pyarrow.parquet as parquet
 import pytest
 import tickscope
 from conftest import TREE
-from tickscope.portable import COLUMNS, VIEWS, Plan, prepare, stage_durations, stage_rows, statement_text
+from tickscope.portable import (
+    CAUSES,
+    COLUMNS,
+    VIEWS,
+    Plan,
+    causes,
+    prepare,
+    stage_durations,
+    stage_rows,
+    statement_text,
+    wide_durations,
+)
 
 needs_spark = pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None, reason="there is no pyspark in .venv. Run scripts/setup.sh spark"
@@ -143,6 +155,52 @@ def test_each_duration_on_duckdb_is_that_of_the_core(run_folder):
         assert found == run.stage_durations(name).order("id, kind").fetchall(), name
     with pytest.raises(tickscope.TickscopeError, match="expected a stage of the layout: .*; found 'a>b'"):
         stage_durations(plan, engine, "a>b")
+    query, names = wide_durations(plan, engine)
+    core = run.durations().order("id, kind")
+    assert list(names.values()) == core.columns
+    assert engine.rows(f"select {', '.join(names)} from ({query}) order by id, kind") == core.fetchall()
+
+
+def test_the_causes_on_duckdb_are_those_of_the_core(run_folder):
+    run = opened(run_folder)
+    plan, files = inputs(run)
+    found, core = causes(plan, prepared(plan, files)), run.causes()
+    assert CAUSES == core.columns
+    assert found == core.fetchall()
+    assert found[-1][1] and found[-1][-1] > 0 and sum(row[3] for row in found) > 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 6, 7, 40])
+def test_thresholds_on_duckdb_are_those_of_exact_fractions(count):
+    """Of few values, some of them equal: quartiles lie between two, or on one."""
+    chance = random.Random(count)
+    draw = lambda: [chance.choice([-7, 2, 8, chance.randrange(30), chance.randrange(1000)]) for _ in range(count)]
+    parts, wholes = draw(), draw()
+    engine = OnDuckDB()
+    engine.table("stages", ["stage", "route"], [(0, 1), (1, 2), (2, 0)])
+    both = enumerate(zip(parts, wholes, strict=True))
+    rows = [(stage, 0, id, value, "measured") for id, values in both for stage, value in enumerate(values)]
+    rows += [(0, 0, 10**6, 5, "measured"), (1, 0, 10**6, None, "missing")]  # has no whole: of no figure
+    engine.table("durations", ["stage", "kind", "id", "estimate_ticks", "outcome"], rows)
+    plan = Plan([], [("a>b", 0, 1, "path"), ("end-to-end", 0, 1, "end-to-end"), ("a>c", 0, 2, "branch")], False)
+
+    def threshold(of):
+        quartile = lambda part: sum(Fraction(share) * of[at] for at, share in between(Fraction(len(of) - 1) * part))
+        first, third = quartile(Fraction(1, 4)), quartile(Fraction(3, 4))
+        return third + Fraction(3, 2) * (third - first)
+
+    def between(place):
+        rank = place.numerator // place.denominator
+        return (rank, 1 - (place - rank)), (min(rank + 1, count - 1), place - rank)
+
+    expected = []
+    if count:
+        fences = [threshold(sorted(values)) for values in (parts, wholes)]
+        above = [part for part, whole in zip(parts, wholes) if whole > fences[1]]
+        caused = sum(part > fences[0] for part in above)
+        assert count < 40 or 0 < caused < min(len(above), sum(part > fences[0] for part in parts))
+        expected = [(0, int(8 * fences[0]), caused, len(above)), (1, int(8 * fences[1]), len(above), len(above))]
+    assert sorted(engine.rows(statement_text("causes", plan))) == expected
 
 
 class Web:
@@ -295,13 +353,23 @@ def test_the_table_on_spark_is_that_of_the_core_to_the_digit(spark, run_folder):
 
 
 @needs_spark
+def test_durations_and_causes_on_spark_are_those_of_the_core(spark, run_folder):
+    on_spark, run = opened(run_folder, connection=spark, engine="spark"), opened(run_folder)
+    found, core = on_spark.durations(), run.durations().order("id, kind")
+    assert found.columns == core.columns
+    assert [tuple(row) for row in found.orderBy("id", "kind").collect()] == core.fetchall()
+    assert [tuple(row) for row in on_spark.causes().collect()] == run.causes().fetchall()
+
+
+@needs_spark
 def test_each_statement_gives_the_same_rows_on_both_engines(spark, segmented):
     from tickscope.spark import _OnSpark, _own
 
     plan, files = inputs(opened(segmented))
     engines = [prepared(plan, files, engine) for engine in (OnDuckDB(), _OnSpark(_own(spark)))]
-    queries = [f"select * from {view}" for view in VIEWS] + [statement_text("figures", len(plan.points))]
+    queries = [f"select * from {view}" for view in VIEWS] + [statement_text("figures", plan)]
     queries.append(stage_durations(plan, engines[1], plan.stages[0][0]))
+    queries += [wide_durations(plan, engines[1])[0], statement_text("causes", plan)]
     for query in queries:
         first, second = (collections.Counter(map(tuple, engine.rows(query))) for engine in engines)
         assert first == second, query
