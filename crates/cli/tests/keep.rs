@@ -99,11 +99,8 @@ impl Scene {
 
     /// Processes of this run that play that part.
     fn parts(&self, part: &str) -> Vec<i32> {
-        let run = self.site.path("").display().to_string();
-        let listing = fs::read_dir("/proc").unwrap().flatten();
-        let pids = listing.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let line = |pid: i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
-        pids.filter(|&pid| line(pid).contains(part) && line(pid).contains(&run)).collect()
+        let all = self.site.processes().into_iter();
+        all.filter(|(_, words)| words.contains(part)).map(|(pid, _)| pid).collect()
     }
 
     fn channel(&self, node: &str) -> Channel {

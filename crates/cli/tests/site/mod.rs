@@ -161,6 +161,15 @@ impl Site {
         Ended::of(tickscope(&["show", "--json"]).arg(self.run_directory()).args(more))
     }
 
+    /// Processes that name this directory in their command line.
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let own = self.path("").display().to_string();
+        let listing = fs::read_dir("/proc").unwrap().flatten();
+        let pids = listing.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let line = |pid: i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
+        pids.map(|pid| (pid, line(pid))).filter(|(_, words)| words.contains(&own)).collect()
+    }
+
     pub fn opened(&self) -> Run {
         Run::open(&self.run_directory()).unwrap()
     }
@@ -176,6 +185,12 @@ impl Drop for Site {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.0);
+            return;
+        }
+        // A test that failed leaves its files to be looked at, and nothing that goes on beside the tests after it.
+        for (pid, _) in self.processes() {
+            // SAFETY: only sends a signal, to what this test started.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     }
 }
