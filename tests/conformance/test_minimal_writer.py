@@ -23,7 +23,7 @@ FIRST_ENTRY = 4096
 @pytest.fixture(scope="session")
 def command():
     named = os.environ.get("TICKSCOPE")
-    return pathlib.Path(named) if named else built("-p", "tickscope-cli") / "tickscope"
+    return pathlib.Path(named) if named else built("--workspace", "--bin", "tickscope") / "tickscope"
 
 
 @pytest.fixture(params=["Python", "Java"])

@@ -39,7 +39,7 @@ def built(*words, variables=None, target=""):
 def collector():
     """The command: TICKSCOPE names it, else the build in the tree."""
     named = os.environ.get("TICKSCOPE")
-    return pathlib.Path(named) if named else built("-p", "tickscope-cli") / "tickscope"
+    return pathlib.Path(named) if named else built("--workspace", "--bin", "tickscope") / "tickscope"
 
 
 @pytest.fixture(scope="session", params=LANGUAGES)

@@ -23,7 +23,7 @@ def tickscope():
     """The command: TICKSCOPE names it, else the build in the tree."""
     if os.environ.get("TICKSCOPE"):
         return pathlib.Path(os.environ["TICKSCOPE"])
-    subprocess.run(["cargo", "build", "-q", "-p", "tickscope-cli"], cwd=TREE, check=True)
+    subprocess.run(["cargo", "build", "-q", "--workspace", "--bin", "tickscope"], cwd=TREE, check=True)
     return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TREE / "target")) / "debug/tickscope"
 
 

@@ -65,7 +65,7 @@ def tickscope():
     named = os.environ.get("TICKSCOPE")
     if named:
         return pathlib.Path(named)
-    subprocess.run(["cargo", "build", "-q", "-p", "tickscope-cli"], cwd=TREE, check=True)
+    subprocess.run(["cargo", "build", "-q", "--workspace", "--bin", "tickscope"], cwd=TREE, check=True)
     return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TREE / "target")) / "debug/tickscope"
 
 
