@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::sync::Mutex;
 
-use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use tickscope_stamp::{Channel, Extra, Fields, Ids};
 use tickscope_tick::{Ordering, PointName};
@@ -74,7 +73,7 @@ pub(crate) fn keep_id(original: Original) -> i64 {
 /// seen. `wide` keeps kind, value and core too. Off, without an error, where TICKSCOPE_DIR is unset.
 #[pyfunction]
 #[pyo3(signature = (name, ordering = "plain", wide = false))]
-pub(crate) fn point(py: Python<'_>, name: String, ordering: &str, wide: bool) -> PyResult<Point> {
+pub(crate) fn point(name: String, ordering: &str, wide: bool) -> PyResult<Point> {
     let ordering = ordering.parse().map_err(|_| {
         Refusal::new(format!("expected an ordering of plain, before or after; found '{ordering}'. Choose one of them"))
     })?;
@@ -87,34 +86,34 @@ pub(crate) fn point(py: Python<'_>, name: String, ordering: &str, wide: bool) ->
         return Err(Refusal::new(wrong.to_string()).into());
     }
     // This thread's channel first: a pool that cannot be made is told here and not by a stamp, and ends nothing.
-    let (channel, warned) = place.open_or_warn(py, "");
+    let channel = place.open();
     let number = {
         let mut places = places();
         places.push(place.clone());
         places.len() - 1
     };
     CHANNELS.with_borrow_mut(|channels| keep(channels, number, channel));
-    warned.map(|()| Point { number, place })
+    Ok(Point { number, place })
 }
 
 #[pymethods]
 impl Point {
     /// Stamps `id` now.
     #[pyo3(signature = (id, /))]
-    fn stamp(&self, py: Python<'_>, id: i64) -> PyResult<()> {
-        self.with(py, |channel| channel.stamp(id))
+    fn stamp(&self, id: i64) {
+        self.with(|channel| channel.stamp(id));
     }
 
     /// Stamps `id` with its kind and a value that rides along; both are kept where the point is wide.
     #[pyo3(signature = (id, kind, value, /))]
-    fn stamp_with(&self, py: Python<'_>, id: i64, kind: i32, value: i64) -> PyResult<()> {
-        self.with(py, |channel| channel.stamp_with(id, Extra { kind, value, ..Extra::default() }))
+    fn stamp_with(&self, id: i64, kind: i32, value: i64) {
+        self.with(|channel| channel.stamp_with(id, Extra { kind, value, ..Extra::default() }));
     }
 
     /// As `stamp`.
     #[pyo3(signature = (id, /))]
-    fn __call__(&self, py: Python<'_>, id: i64) -> PyResult<()> {
-        self.stamp(py, id)
+    fn __call__(&self, id: i64) {
+        self.stamp(id);
     }
 
     #[getter]
@@ -144,7 +143,7 @@ impl Point {
 
 impl Point {
     #[inline]
-    fn with(&self, py: Python<'_>, stamp: impl Fn(&Channel)) -> PyResult<()> {
+    fn with(&self, stamp: impl Fn(&Channel)) {
         let known = CHANNELS.with_borrow(|channels| match channels.get(self.number) {
             Some(Some(channel)) => {
                 stamp(channel);
@@ -152,35 +151,24 @@ impl Point {
             }
             _ => false,
         });
-        if known { Ok(()) } else { self.first_on_this_thread(py, stamp) }
+        if !known {
+            self.first_on_this_thread(stamp);
+        }
     }
 
-    /// A thread whose channel cannot be opened goes on unmeasured, after a warning: what is measured must not fail by
-    /// it.
     #[cold]
-    fn first_on_this_thread(&self, py: Python<'_>, stamp: impl Fn(&Channel)) -> PyResult<()> {
-        let (channel, warned) = self.place.open_or_warn(py, " on this thread");
+    fn first_on_this_thread(&self, stamp: impl Fn(&Channel)) {
+        let channel = self.place.open();
         stamp(&channel);
         CHANNELS.with_borrow_mut(|channels| keep(channels, self.number, channel));
-        warned
     }
 }
 
 impl Place {
-    /// A channel that is off, after a warning, where none can be opened: what is measured must not fail by it.
-    fn open_or_warn(&self, py: Python<'_>, place: &str) -> (Channel, PyResult<()>) {
-        match self.open() {
-            Ok(channel) => (channel, Ok(())),
-            Err(error) => {
-                let text = format!("point '{}' is off{}: {error}", self.name, place);
-                let text = std::ffi::CString::new(text).unwrap_or_default();
-                (Channel::off(), PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1))
-            }
-        }
-    }
-
-    fn open(&self) -> Result<Channel, tickscope_stamp::OpenError> {
-        Channel::open(&self.name, self.ordering, self.fields)
+    /// A channel; one that is off, after a line on stderr, where none can be opened: what is measured must not fail by
+    /// it. No warning of Python's: that may raise, or wait for a reader of stderr.
+    fn open(&self) -> Channel {
+        tickscope_stamp::open_kept(&self.name, self.ordering, self.fields)
     }
 }
 

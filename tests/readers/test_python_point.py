@@ -1,5 +1,6 @@
 """Stamps taken in Python are collected exactly: from threads, with kind and value, across fork and SIGKILL."""
 
+import contextlib
 import json
 import os
 import signal
@@ -168,7 +169,68 @@ def test_a_directory_that_is_not_there_ends_no_program_and_says_what_helps(tmp_p
     environment = os.environ | {"TICKSCOPE_DIR": str(tmp_path / "gone")}
     done = subprocess.run([sys.executable, "-c", text], env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "went on\n" and "mkdir -m 700" in done.stderr
-    assert "RuntimeWarning: point 'p' is off" in done.stderr
+    assert done.stderr.startswith("tickscope: cannot make a pool of ") and done.stderr.count("\n") == 1
+
+
+def full_pipe():
+    """Both ends of a pipe that nobody reads, and that takes no more."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    for size in (65536, 1):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(write, b"x" * size)
+    os.set_blocking(write, True)
+    return read, write
+
+
+# A stamp, a point and a forked child, with a directory that is not there.
+STAMPS = """
+import os, signal, sys, tickscope
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+p = tickscope.point("p")
+p(1)
+child = os.fork()
+p(2), tickscope.point("q")(3)
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("stderr", ["full", "no reader", "closed", "-W error"])
+def test_whatever_stderr_is_a_complaint_neither_freezes_nor_ends_the_program(tmp_path, stderr):
+    environment = os.environ | {"TICKSCOPE_DIR": str(tmp_path / "gone")}
+    read, write = full_pipe() if stderr == "full" else os.pipe()
+    if stderr == "no reader":
+        os.close(read)
+    words = [sys.executable, *(["-W", "error"] if stderr == "-W error" else []), "-c", STAMPS]
+    close = (lambda: os.close(2)) if stderr == "closed" else None
+    # A program that stands still ends with this test, which then fails.
+    how = {"env": environment, "stdout": subprocess.PIPE, "stderr": write, "text": True, "timeout": 60}
+    done = subprocess.run(words, preexec_fn=close, **how)  # noqa: PLW1509
+    os.close(write)
+    assert (done.returncode, done.stdout) == (0, "went on\n")
+
+
+def test_a_child_that_cannot_have_a_pool_says_so_once(stamp, collected):
+    process = stamp("""
+import os, resource, tickscope
+p, q = tickscope.point("p"), tickscope.point("q")
+p(1), q(1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+child = os.fork()
+for id in range(2, 100):
+    p(id), q(id)
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+    _, err = process.communicate()
+    assert process.returncode == 0
+    assert err.count("tickscope: ") == 1 and "Raise ulimit -n" in err, err
+    assert ids(collected(), "here.p") == list(range(1, 100))
 
 
 def test_a_measured_program_imports_no_library_of_tables():

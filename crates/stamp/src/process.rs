@@ -289,6 +289,16 @@ impl Process {
         Ok(true)
     }
 
+    /// Counts a channel that cannot be opened, and says why, once a process.
+    pub fn refuse_channel(&mut self, error: &OpenError) {
+        if let Some(pool) = self.pool {
+            pool.header().channels_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        if !mem::replace(&mut self.told_refusal, true) {
+            self.said += &format!("tickscope: {}. This point is off.\n", printable(&error.to_string()));
+        }
+    }
+
     fn configure(&mut self) -> Result<(), OpenError> {
         if PROCESS.started.swap(1, Ordering::Relaxed) == 0 {
             self.environment = Environment::read(|name| std::env::var_os(name)).map_err(OpenError::new)?;
@@ -360,15 +370,7 @@ pub(crate) fn count_after_close() {
 
 /// Says, once a process, why a point cannot be opened.
 pub(crate) fn tell_refusal(error: &OpenError) {
-    let first = with(|process| {
-        if let Some(pool) = process.pool {
-            pool.header().channels_refused.fetch_add(1, Ordering::Relaxed);
-        }
-        !mem::replace(&mut process.told_refusal, true)
-    });
-    if first {
-        complaint::say(&format!("tickscope: {}. This point is off.\n", printable(&error.to_string())));
-    }
+    with(|process| process.refuse_channel(error));
 }
 
 /// Clock and clocks as this node reads them: set before the first channel exists and never again.

@@ -128,6 +128,20 @@ fn c_and_rust_programs_keep_files_that_have_a_number_of_the_library() {
 }
 
 #[test]
+fn c_and_rust_children_that_cannot_have_a_pool_say_so() {
+    for mut program in guests(&["few"]) {
+        let directory = StampDirectory::new("guest-few");
+        let log = directory.0.with_extension("stderr");
+        expect_alive(directory.measure(&mut program).stderr(File::create(&log).unwrap()));
+        let told = fs::read_to_string(&log).unwrap();
+        fs::remove_file(&log).unwrap();
+        // In C once a channel, of which it has two.
+        let lines = told.matches("tickscope: ").count();
+        assert!((1..=2).contains(&lines) && told.contains("aise ulimit -n"), "{program:?}: {told}");
+    }
+}
+
+#[test]
 fn c_threads_outlive_a_library_in_which_they_stamped() {
     let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
     let directory = StampDirectory::new("guest-unload");
@@ -342,6 +356,7 @@ fn the_rust_program() {
         ["workers"] => have_workers(),
         ["close", path] => close_first(path),
         ["low"] => have_low_numbers(),
+        ["few"] => have_child_without_descriptors(),
         ["leave-root", root] => leave_for(Some(root)),
         ["leave-directory"] => leave_for(None),
         _ => panic!("expected a role, found {role}"),
@@ -446,6 +461,24 @@ fn have_low_numbers() {
     // SAFETY: a look at two numbers.
     let led = [0, 2].map(|number| unsafe { libc::fcntl(number, libc::F_GETFD) });
     assert_eq!(led, [-1, -1]);
+}
+
+fn have_child_without_descriptors() {
+    let [one, other] = ["work", "more"].map(|point| Channel::open(point, Ordering::Plain, Fields::Slim).unwrap());
+    [&one, &other].into_iter().for_each(|channel| channel.stamp(1));
+    let few = libc::rlimit { rlim_cur: 4, rlim_max: 4 };
+    // SAFETY: the limit outlives the call; the child stamps, and leaves by _exit.
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &few), 0);
+        let child = libc::fork();
+        if child == 0 {
+            (2..100).for_each(|id| [&one, &other].into_iter().for_each(|channel| channel.stamp(id)));
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        assert_eq!(status, 0);
+    }
 }
 
 fn leave_for(root: Option<&str>) {

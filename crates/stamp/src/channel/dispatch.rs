@@ -461,7 +461,10 @@ fn reopen(handle: &Handle) -> bool {
             true
         }
         Ok(started) => started,
-        Err(_) => false, // the refusal lies in the stamp directory
+        Err(error) => {
+            process.refuse_channel(&error);
+            false
+        }
     });
     if !opened {
         handle.policy.store(word(&OFF), Ordering::Relaxed);

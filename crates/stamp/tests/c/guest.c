@@ -18,6 +18,8 @@
  *     guest close FILE        closes all its descriptors, has FILE under as many numbers, and opens its first point
  *     guest low               closes all its descriptors but stdout, may have none above 2, and opens its first point;
  *                             fails if stdin's number or stderr's leads anywhere then
+ *     guest few               stamps at points work and more, may have no further descriptor, and forks a child that
+ *                             stamps 98 ids at each
  *     guest leave-root DIR    makes DIR its root, opens its first point, and forks a child that stamps id 2
  *     guest leave-directory   goes to /, and does the same
  *
@@ -221,6 +223,22 @@ static int have_low_numbers(void) {
     return fstat(0, &found) == 0 || fstat(2, &found) == 0;
 }
 
+static int have_child_without_descriptors(void) {
+    struct rlimit few = {4, 4};
+    int status = 0;
+    tickscope_channel *one = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    tickscope_channel *other = tickscope_open("more", TICKSCOPE_PLAIN, 0);
+    tickscope_stamp(one, 1), tickscope_stamp(other, 1);
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int64_t id = 2; id < 100; id++) tickscope_stamp(one, id), tickscope_stamp(other, id);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
 static int leave_for(const char *root) {
     int status = 0;
     if ((root && chroot(root) != 0) || chdir("/") != 0) return 1;
@@ -250,6 +268,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "workers")) failed = have_workers();
     if (!strcmp(argv[1], "close")) failed = close_first(argv[2]);
     if (!strcmp(argv[1], "low")) failed = have_low_numbers();
+    if (!strcmp(argv[1], "few")) failed = have_child_without_descriptors();
     if (!strcmp(argv[1], "leave-root")) failed = leave_for(argv[2]);
     if (!strcmp(argv[1], "leave-directory")) failed = leave_for(0);
     if (!failed) puts("alive");
