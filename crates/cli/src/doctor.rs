@@ -144,8 +144,8 @@ fn fence(host: &Host) -> Look {
 
 fn shared_memory(directory: &Path) -> Look {
     let what = "shared memory";
-    let remedy = "points would be off: name a tmpfs directory with room";
-    let wrong = |found: String| Look::of(what, found, Some(remedy.into()));
+    let wrong =
+        |found: String| Look::of(what, found, Some("points would be off: name a tmpfs directory with room".into()));
     let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
         return wrong("a path with a zero byte".into());
     };
@@ -159,11 +159,13 @@ fn shared_memory(directory: &Path) -> Look {
     }
     let free = found.f_bavail * found.f_bsize as u64;
     let text = format!("{}: {} MiB free", directory.display(), free >> 20);
-    if found.f_type != libc::TMPFS_MAGIC {
-        return wrong(format!("{text}, not on tmpfs: writing back to a disk stalls the program"));
-    }
     if free < DEFAULT_POOL_BYTES {
         return wrong(format!("{text}, a program needs {} MiB", DEFAULT_POOL_BYTES >> 20));
+    }
+    if found.f_type != libc::TMPFS_MAGIC {
+        let stalls = "stamps are kept there too, but a program may stand still while the kernel writes them back to a \
+                      disk: name a directory on tmpfs";
+        return Look::of(what, format!("{text}, not on tmpfs"), Some(stalls.into()));
     }
     Look::of(what, text, None)
 }

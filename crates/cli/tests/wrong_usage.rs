@@ -408,6 +408,14 @@ fn e2e_a_folder_that_is_no_stamp_directory_is_left_as_it_is_and_a_folder_without
     asked(&site, &["collect", "etc", "--run", "taken"]).said(2, &["expected a stamp directory", "TICKSCOPE_DIR"]);
     assert_eq!(fs::read_dir(site.path("etc")).unwrap().count(), 1);
     assert!(!site.path("taken").exists());
+    let node = format!("[[node]]\nname = \"n\"\nstamps = {:?}\n", site.path("etc"));
+    let text = format!("run = {{ name = \"n\", seconds = 1 }}\nclock.reference = \"n\"\n{node}");
+    let ended = Ended::of(&mut site.run_command(&text));
+    ended.said(2, &["expected a stamp directory", "other files, and no pool"]);
+    assert!(ended.err.lines().count() == 1 && !site.run_directory().exists(), "told alone: {ended:?}");
+    let doctor = tickscope(&["doctor", "--json", "--shared-memory"]).arg(site.path("")).output().unwrap();
+    let looks = String::from_utf8(doctor.stdout).unwrap();
+    assert!(looks.contains("MiB free") && !looks.contains("points would be off"), "they are on, on any disk: {looks}");
     site.run(&Experiment::new(0.3, 100)).json(0);
     fs::remove_dir_all(site.path("run/events")).unwrap();
     asked(&site, &["show", "run"]).said(1, &["events", "no such file", "do not trust the figures"]);

@@ -20,6 +20,7 @@ use crate::forecast::forecast;
 use crate::leftovers;
 use crate::network::Arrangement;
 use crate::plan::{NodePlan, Plan};
+use crate::roles::collector::expect_stamp_directory;
 
 /// Looks at all of it; the arrangement of the network that the run would have.
 pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
@@ -166,7 +167,7 @@ pub(crate) fn expect_empty(root: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a node whose programs are to stamp into a directory that is not there.
+/// Refuses a node whose programs are to stamp into a directory that is not there, or is one of other files.
 pub(crate) fn expect_stamps(node: &NodePlan) -> Result<(), Error> {
     match &node.stamps {
         Some(directory) if !directory.is_dir() => Err(Error::input(format!(
@@ -175,7 +176,8 @@ pub(crate) fn expect_stamps(node: &NodePlan) -> Result<(), Error> {
             node.name,
             directory.display()
         ))),
-        _ => Ok(()),
+        Some(directory) => expect_stamp_directory(directory),
+        None => Ok(()),
     }
 }
 

@@ -465,7 +465,13 @@ impl Manifest {
         if let Some(twice) = repeated(self.nodes.iter().map(|node| node.name.to_string())) {
             return Err(Error::corrupt(place, "every node once", format!("{twice} twice")));
         }
-        let pairs = self.rho.iter().map(|rho| format!("{} against {}", rho.domain, rho.reference));
+        // Either way round it is one pair.
+        let pairs = self.rho.iter().map(|rho| {
+            let mut pair = [rho.domain.to_string(), rho.reference.to_string()];
+            pair.sort();
+            let [one, other] = pair;
+            format!("{other} against {one}")
+        });
         match repeated(pairs) {
             Some(twice) => Err(Error::corrupt(place, "one rho a pair of domains", format!("two of {twice}"))),
             None => Ok(()),
@@ -581,6 +587,12 @@ mod tests {
         twice.rho.push(Rho { ppb: 1, ..twice.rho[0].clone() });
         assert!(
             refused(&twice).contains("expected one rho a pair of domains, found two of server.tsc against client.tsc")
+        );
+        let Rho { domain, reference, .. } = twice.rho[0].clone();
+        *twice.rho.last_mut().unwrap() = Rho { domain: reference, reference: domain, ..twice.rho[0].clone() };
+        assert!(
+            refused(&twice).contains("expected one rho a pair of domains, found two of server.tsc against client.tsc"),
+            "either way round"
         );
         let mut many = manifest();
         let node = |at: usize| Node { name: NodeName::new(format!("n{at}")).unwrap(), ..manifest().nodes[0].clone() };

@@ -225,7 +225,8 @@ fn prepare_process() {
 }
 
 /// Refuses what is no stamp directory: one is empty, or has something of tickscope's in it.
-fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
+/// Refuses a directory that stamps cannot lie in: one of other files, or none.
+pub(crate) fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
     let wrong = |found: &str| {
         let directory = directory.display();
         Error::input(format!(
