@@ -527,9 +527,10 @@ impl Analysis {
     }
 }
 
-/// Why nobody knows how many stamps a run lost.
+/// Why nobody knows how many stamps a run lost: memory is gone, or stamps lie where they were not taken from yet.
 pub fn unknown_loss(events: &[Event]) -> Option<String> {
-    events.iter().find(|event| event.what == EventKind::MemoryLost).map(|event| event.text.clone())
+    let of = |what| events.iter().find(|event| event.what == what).map(|event| event.text.clone());
+    of(EventKind::MemoryLost).or_else(|| of(EventKind::StampsLeft))
 }
 
 /// Finding of old runs, whose traces do not tell passages apart.

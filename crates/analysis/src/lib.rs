@@ -13,6 +13,7 @@ mod age;
 mod analysis;
 mod assumptions;
 mod auxiliary_clocks;
+pub mod channel_counts;
 mod clock_maps;
 mod closure;
 mod compare;

@@ -13,6 +13,7 @@ use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Answer, Common, QuantileBounds, Share, Sign, StageRole, StageRow, slowest};
 
 use crate::assumptions::{Assumption, OriginKind};
+use crate::channel_counts;
 use crate::cost::CostJson;
 use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
@@ -43,6 +44,7 @@ pub struct RunJson<'a> {
     notes: Vec<&'a str>,
     window_ms: Option<u64>,
     removed: u64,
+    lost: Option<u64>,
     complete: u64,
     slowest: Vec<&'a str>,
     path_sums: PathSumsJson,
@@ -446,6 +448,7 @@ impl<'a> RunJson<'a> {
             notes: analysis.preparation.notes.iter().map(String::as_str).collect(),
             window_ms: manifest.keep_ms,
             removed: run.removed_stamps().unwrap_or(0), // what cannot be read is told elsewhere
+            lost: known_loss(run, events),
             complete: analysis.complete,
             slowest: slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.as_str()).collect(),
             path_sums: PathSumsJson { mismatches: analysis.sum_mismatches },
@@ -474,6 +477,12 @@ impl<'a> RunJson<'a> {
             events: events.iter().map(EventJson::of).collect(),
         }
     }
+}
+
+/// How many stamps the run lost; `None`: nobody knows.
+fn known_loss(run: &Run, events: &[Event]) -> Option<u64> {
+    let channels = run.channels().ok().filter(|channels| channels.refused.is_empty())?;
+    channel_counts::known_loss(&channels.found, events)?.try_into().ok()
 }
 
 impl<'a> StageNoiseJson<'a> {

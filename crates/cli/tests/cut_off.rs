@@ -532,6 +532,7 @@ fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them(
     assert_eq!((run.manifest().stamp_directories.len(), scene.site.events("stamps-left").len()), (1, 1));
     let shown = scene.site.show(&[]);
     assert!(shown.err.starts_with("tickscope: stamps of this run still lie in /dev/shm/"), "{shown:?}");
+    assert!([Some(1), Some(3)].contains(&shown.code) && shown.out.contains("\"lost\": null"), "{shown:?}");
     scene.finish().said(1, &["stays in /dev/shm/"]);
     // SAFETY: the program that this test's run left behind.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);

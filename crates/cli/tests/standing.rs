@@ -39,15 +39,23 @@ fn event(what: EventKind, domain: &str) -> Event {
 
 #[test]
 fn e2e_a_finding_is_told_and_ends_with_3_whichever_way_out() {
-    use EventKind::{ClockBackward, ClockSuspend, ImpossibleExchange, MemoryLost};
+    use EventKind::{ClockBackward, ClockSuspend, ImpossibleExchange, MemoryLost, StampsLeft};
     let site = Site::new("standing");
     let run = copied(&site, "v1");
     let checked = Ended::of(&mut tickscope(&["check", &run, "--json"])).json(0);
     assert_eq!(checked["findings"].as_array().unwrap().len(), 0);
     let gone = Path::new(&run).join("events/lost.parquet");
-    write_events(&gone, &[event(MemoryLost, "server.tsc")]).unwrap();
-    Ended::of(&mut tickscope(&["check", &run])).said(1, &["what befell server.tsc"]);
-    fs::remove_file(gone).unwrap();
+    for (what, why) in [(MemoryLost, "memory is gone"), (StampsLeft, "not all are taken yet")] {
+        write_events(&gone, &[event(what, "server.tsc")]).unwrap();
+        Ended::of(&mut tickscope(&["check", &run])).said(1, &["what befell server.tsc"]);
+        for (json, said) in ways_out(&site, &run, 1) {
+            assert!(json["lost"].is_null() && said.contains("what befell server.tsc"), "{json} {said}");
+        }
+        let shown = Ended::of(&mut tickscope(&["show", &run]));
+        assert!(shown.out.contains("lost: unknown beyond ") && shown.out.contains(why), "{shown:?}");
+        fs::remove_file(&gone).unwrap();
+    }
+    assert!(ways_out(&site, &run, 0)[0].0["lost"].is_u64(), "it is known");
     for (json, _) in ways_out(&site, &run, 0) {
         assert_eq!((json["findings"].as_array().unwrap().len(), json["faults"].as_array().unwrap().len()), (0, 0));
     }

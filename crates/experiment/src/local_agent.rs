@@ -180,6 +180,11 @@ impl LocalAgent {
         Ok(logs)
     }
 
+    /// Makes the stamp directory of a node, unless something else makes it.
+    fn make_stamps(&self, node: &NodeName) -> Result<(), Error> {
+        self.foreign(node).map_or_else(|| make(&self.stamps_of(node)), |_| Ok(()))
+    }
+
     /// The cost of a stamp, with a pool that is of no run.
     fn stamp_cost(&self, node: &NodeName) -> Result<Ended, Error> {
         let directory = self.stamps.with_extension("cost");
@@ -242,7 +247,9 @@ impl LocalAgent {
             }
         }
         for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
-            if self.stamps_of(&node).is_dir()
+            // Where one that was killed left no directory, its collector says what was in it.
+            let is_gone_with_agent = !self.is_first && self.foreign(&node).is_none();
+            if (is_gone_with_agent || self.stamps_of(&node).is_dir())
                 && let Err(why) = self.perform(&node, &Role::CollectOnce)
             {
                 notice::say(why);
@@ -296,8 +303,8 @@ impl Agent for LocalAgent {
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
         self.node(node)?; // nothing is made for a stranger
-        if *task == Task::Role(Role::Collect) && self.foreign(node).is_none() {
-            make(&self.stamps_of(node))?;
+        if *task == Task::Role(Role::Collect) {
+            self.make_stamps(node)?;
         }
         let mut process = self.process(node, task)?;
         match task {
@@ -335,6 +342,10 @@ impl Agent for LocalAgent {
         self.node(node)?;
         match role {
             Role::StampCost => self.stamp_cost(node),
+            Role::CollectOnce => {
+                self.make_stamps(node)?; // with a container that was started anew it went, and that is told
+                Ok(self.process(node, &Task::Role(Role::CollectOnce))?.complete())
+            }
             role => Ok(self.process(node, &Task::Role(role.clone()))?.complete()),
         }
     }

@@ -1,10 +1,10 @@
 //! The chapters that are words and tables: assumptions, clocks, what was lost, what happened, which machines.
 
+use tickscope_analysis::channel_counts::{self, CountReader};
 use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, LimitVerdict, cost};
 use tickscope_store::{Channel, ChannelState, Event, Node, RunState};
 
 use crate::Report;
-use crate::channel_counts::{self, Count};
 use crate::document::{Block, Tone, Words};
 use crate::headline::{self, arrow};
 use crate::limits;
@@ -310,7 +310,7 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     if points.is_empty() {
         return Vec::new();
     }
-    let sum = |of: Count| channel_counts::sum(report.channels, of);
+    let sum = |of: CountReader| channel_counts::sum(report.channels, of);
     let removed = sum(|channel| channel.removed.unwrap_or(0));
     let overwritten = sum(|channel| channel.overwritten.unwrap_or(0));
     let mut columns = vec!["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
@@ -341,7 +341,7 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
 }
 
 fn channel_row(name: &str, of: &[&Channel], (windowed, overwrites): (bool, bool)) -> Vec<Words> {
-    let sum = |count: Count| channel_counts::sum(of.iter().copied(), count);
+    let sum = |count: CountReader| channel_counts::sum(of.iter().copied(), count);
     let lost = |number: i128| match number {
         0 => "0".into(),
         number => Words::default().set(Tone::Bad, format!("{} lost", count(number))),

@@ -1,11 +1,10 @@
 //! Headline of a report, in three sentences: what was measured, which stage is the slowest, and how certain that
 //! is.
 
-use tickscope_analysis::{Analysis, unknown_loss};
+use tickscope_analysis::{Analysis, channel_counts, unknown_loss};
 use tickscope_trace::{Quantile, QuantileBounds, StageRole, StageRow, largest_share, slowest};
 
 use crate::Report;
-use crate::channel_counts;
 use crate::document::Words;
 use crate::few_traces;
 use crate::quantity::{Unit, count, counted};

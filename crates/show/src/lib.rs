@@ -16,7 +16,6 @@ mod age;
 #[path = "../../analysis/tests/site/any_analysis.rs"]
 #[allow(dead_code, reason = "the tests of the public JSON use the rest")]
 mod any_analysis;
-mod channel_counts;
 mod chapters;
 pub mod clock_page;
 mod comparison;

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use tickscope_analysis::{Acknowledged, Analysis, Assumption, NodeRivals, PairSummary, Stream, StreamEnd, cost};
+use tickscope_analysis::channel_counts::{self, CountReader};
+use tickscope_analysis::{
+    Acknowledged, Analysis, Assumption, NodeRivals, PairSummary, Stream, StreamEnd, cost, unknown_loss,
+};
 use tickscope_store::{Channel, Event, EventKind, Policy};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::{StageRole, StageRow};
 
-use crate::channel_counts::{self, Count};
 use crate::remarks::{reach, unanswered};
 use crate::rivals::acknowledged;
 use crate::stage_table::{Shown, View};
@@ -171,12 +173,11 @@ fn narrowed(analysis: &Analysis) -> Option<String> {
 /// What was lost: counts of what was counted.
 pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let Shown { analysis, channels, .. } = *shown;
-    let sum = |of: Count| channel_counts::sum(channels, of);
+    let sum = |of: CountReader| channel_counts::sum(channels, of);
     let (stored, dropped) = (sum(|channel| channel.stored), sum(|channel| channel.dropped));
     let (refused, uncommitted) = (sum(|channel| channel.refused), sum(|channel| channel.uncommitted));
     let overwritten = sum(|channel| channel.overwritten.unwrap_or(0));
-    let of_no_channel = shown.events.iter().filter(|event| event.what.is_of_no_channel());
-    let uncounted = of_no_channel.filter_map(amount).map(i128::from).sum();
+    let uncounted = channel_counts::of_no_channel(shown.events);
     let parts = [
         (dropped, "found no free memory"),
         (overwritten, "were overwritten by later ones"),
@@ -192,12 +193,11 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "unknown: the run has no counts of stamps".into(),
         _ if miscounted > 0 => format!("unknown: {} counted what cannot be", counted(miscounted, "channel")),
-        _ if shown.events.iter().any(|event| event.what == EventKind::MemoryLost) => {
+        _ if unknown_loss(shown.events).is_some() => {
             let known = lost.iter().map(|lost| format!("; {lost}")).collect::<String>();
-            format!(
-                "unknown beyond {} that programs counted: memory is gone (see events){known}",
-                counted(all, "stamp")
-            )
+            let is_gone = shown.events.iter().any(|event| event.what == EventKind::MemoryLost);
+            let why = if is_gone { "memory is gone" } else { "not all are taken yet" };
+            format!("unknown beyond {} that programs counted: {why} (see events){known}", counted(all, "stamp"))
         }
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
         (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),
@@ -277,10 +277,6 @@ fn incomplete(analysis: &Analysis) -> String {
     let more = missing().count().saturating_sub(MOST_NAMED);
     let more = (more > 0).then(|| format!("some of {} too", counted(more as u64, "other stage")));
     named.chain(more).collect::<Vec<_>>().join(", ")
-}
-
-fn amount(event: &Event) -> Option<u64> {
-    u64::try_from(event.value?).ok()
 }
 
 /// Assumptions that matter here, and how many others there are.

@@ -165,7 +165,7 @@ impl EventKind {
     }
 
     /// Kinds after which nobody knows how many stamps of the node there are, nor which.
-    pub const UNTOLD: [Self; 10] = [
+    pub const UNTOLD: [Self; 11] = [
         Self::StampsWithoutChannel,
         Self::StampsAfterClose,
         Self::ChannelsRefused,
@@ -174,6 +174,7 @@ impl EventKind {
         Self::BlockLeftAlone,
         Self::PartsMissing,
         Self::MemoryLost,
+        Self::StampsLeft,
         Self::StoredElsewhere,
         Self::OverwritingCutOff,
     ];

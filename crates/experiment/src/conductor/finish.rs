@@ -3,6 +3,8 @@
 //! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure
 //! is what the command ends with, the others are events.
 
+use std::collections::BTreeSet;
+
 use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, Rho, RhoKind};
 
 use super::*;
@@ -51,6 +53,7 @@ impl Conductor<'_> {
             let at = self.nodes.iter().find(|known| known.name == *node);
             at.is_some_and(|node| left.is_of(node))
         });
+        self.note_untaken(&manifest);
         let declared = self.record.declare_points(&mut manifest, &coarse);
         self.go_on(&mut failed, declared);
         let counted = self.cost(overhead).map(|cost| manifest.cost = Some(cost));
@@ -117,6 +120,18 @@ impl Conductor<'_> {
             "cannot take every stamp: {what} stays in {directory}. Once that has ended, tickscope finish {run} takes \
              the rest"
         )))
+    }
+
+    /// Tells of nodes that may hold stamps which are not in the run, where nothing told of them yet: nobody could look.
+    fn note_untaken(&mut self, manifest: &Manifest) {
+        let nodes: BTreeSet<&NodeName> = manifest.sessions.keys().chain(manifest.stamp_directories.keys()).collect();
+        for node in nodes {
+            let is_told = |event: &Event| event.what == EventKind::StampsLeft && event.node == node.as_str();
+            if !self.record.events.iter().any(is_told) {
+                let text = format!("what node {node} still held is not in the run; tickscope finish takes it");
+                self.note(node.as_str(), EventKind::StampsLeft, None, text);
+            }
+        }
     }
 
     /// Fetches what agents elsewhere still hold, and ends the sessions of those that hold nothing more: an agent goes
@@ -287,8 +302,8 @@ impl Conductor<'_> {
             return Ok(());
         }
         Err(Error::work(format!(
-            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in {}; tickscope \
-             finish {} takes them once that can be mended",
+            "cannot collect again for {node}: the collector ended with {}. What lies in {} is not stored; tickscope \
+             finish {} takes it once that can be mended",
             again.status(),
             self.nodes[at].stamps,
             self.record.run.root().display()
