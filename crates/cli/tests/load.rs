@@ -177,6 +177,7 @@ fn e2e_what_cannot_be_sent_is_refused_before_anything_is() {
         ("http", &["--path", "a b"], "--path"),
         ("tcp", &["--linger=-1"], "--linger"),
         ("tcp", &["--pill", "7", "--replies", "lines"], "--pill"),
+        ("udp", &["--replies", "lines"], "expected replies that udp has, found lines"),
     ] {
         Ended::of(&mut load(transport, nowhere, options)).said(2, &[words]);
     }

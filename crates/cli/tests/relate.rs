@@ -85,6 +85,20 @@ fn e2e_machines_without_a_program_are_related_in_one_table_and_one_page() {
     lying(&site);
 }
 
+#[test]
+fn e2e_machines_that_read_one_counter_have_a_sentence_and_no_head_of_a_table_without_rows() {
+    let site = Site::new("relate-one");
+    let text = format!(
+        "run = {{ name = \"one\", seconds = 0.2 }}\nclock.reference = \"a\"\nclock.probe_port = {}\n\
+         [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n",
+        free_port()
+    );
+    assert_eq!(related(&site, &text).json(0)["pairs"], json!([]));
+    let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+    assert!(shown.code == Some(0) && shown.out.contains("All nodes read one counter"), "{shown:?}");
+    assert!(["How well each pair", "by itself, median"].iter().all(|head| !shown.out.contains(head)), "{shown:?}");
+}
+
 /// Brackets of two nodes.
 fn evidence(run: &Run, one: &str, other: &str) -> Pair {
     let is = |pair: &Pair| {

@@ -25,6 +25,18 @@ pub enum Transport {
     Zmq,
 }
 
+impl Transport {
+    /// The word for it in a command.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Http { .. } => "http",
+            Self::Zmq => "zmq",
+        }
+    }
+}
+
 /// What is sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TupleSource {
@@ -54,6 +66,18 @@ pub enum Replies {
     Echo,
     /// A response of HTTP each, in the order of the tuples.
     Http,
+}
+
+impl Replies {
+    /// The word for it in a command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lines => "lines",
+            Self::Echo => "echo",
+            Self::Http => "http",
+        }
+    }
 }
 
 /// When tuples are due.
@@ -122,9 +146,10 @@ impl GeneratorPlan {
         };
         if !fits {
             return Err(Error::input(format!(
-                "expected replies that {:?} has, found {:?}. Lines come over tcp, echoes over tcp and udp, zmq has \
-                 none, and http its own",
-                self.transport, self.replies
+                "expected replies that {} has, found {}. Lines come over tcp, echoes over tcp and udp, zmq has none, \
+                 and http its own",
+                self.transport.name(),
+                self.replies.name()
             )));
         }
         if self.pill.is_some() && self.id.is_none() {

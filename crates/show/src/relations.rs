@@ -36,10 +36,11 @@ const MEANING: &str = "Half the width of the interval that holds what one counte
 
 /// Everything that a run of nothing but clocks says; `rivals`: other methods of the same pairs, too.
 pub fn relations_document(run: &Run, relations: &Relations, events: &[Event], rivals: bool) -> Document {
-    let mut parts = vec![
-        part("How well each pair is known", [vec![Block::note(MEANING)], matrix(relations), table(relations)].concat()),
-        part("Over time", over_time(relations)),
-    ];
+    let pairs = match relations.pairs.is_empty() {
+        true => Vec::new(), // and no head of a table without rows
+        false => [vec![Block::note(MEANING)], matrix(relations), table(relations)].concat(),
+    };
+    let mut parts = vec![part("How well each pair is known", pairs), part("Over time", over_time(relations))];
     let all = &relations.rivals;
     if rivals {
         let told = all.iter().take(MOST_PAIRS).flat_map(|node| of_node(node, true));
