@@ -32,6 +32,17 @@ def stamp(place):
 
 
 @pytest.fixture
+def tickscope_json(request):
+    """What a command prints as JSON."""
+    command = request.getfixturevalue("tickscope")
+
+    def ask(*words):
+        return json.loads(subprocess.run([str(command), *map(str, words)], check=True, capture_output=True).stdout)
+
+    return ask
+
+
+@pytest.fixture
 def collected(place, tmp_path):
     """Collects what lies in the stamp directory; gives the run."""
 
@@ -139,6 +150,29 @@ if child:
     run = collected()
     assert ids(run, "here.sent") == [*range(2000), *range(5000, 6000)]
     assert run.channels().aggregate("count(distinct pool), count(distinct pid)").fetchall() == [(2, 2)]
+
+
+def test_a_trace_that_spans_the_making_of_a_forked_childs_pool_is_named(stamp, collected, tmp_path, tickscope_json):
+    ended(stamp("""
+import os, tickscope
+received, done = tickscope.point("received"), tickscope.point("done")
+for id in range(100):
+    received(id), done(id)
+received(1000)
+if not os.fork():
+    done(1000)
+    received(1001), done(1001)
+    os._exit(0)
+os.wait()
+"""))  # fmt: skip
+    run = collected()
+    [event] = [event for event in run.events().to_arrow_table().to_pylist() if event["what"] == "pool-late"]
+    assert event["tick"] < event["until"] and event["domain"].startswith("here.")
+    table = tickscope_json("show", tmp_path / "run", "--json")
+    assert table["late_pools"]
+    for stage in table["late_pools"]:
+        assert (stage["spanning"], [trace["id"] for trace in stage["traces"]]) == (1, [1000]), stage
+        assert stage["longest_ticks"] >= event["until"] - event["tick"]
 
 
 def test_a_killed_program_loses_nothing(stamp, collected):

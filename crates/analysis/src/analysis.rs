@@ -22,6 +22,7 @@ use crate::evidence::{core_ticks, on_reference, reading_ticks};
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::findings;
 use crate::kept::Kept;
+use crate::late_pools::{LatePools, LateStage};
 use crate::limits::{Limit, Limits};
 use crate::noise::{Noise, StageNoise};
 use crate::passages::PassageSummary;
@@ -94,6 +95,8 @@ pub struct Analysis {
     pub noise: Vec<StageNoise>,
     /// The same of pauses that JVMs told of, in their logs; empty where the run has none.
     pub pauses: Vec<StageNoise>,
+    /// Stages with traces that span the making of a program's pool.
+    pub late_pools: Vec<LateStage>,
     /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
     pub not_kept: Option<tickscope_store::Error>,
     /// What the policies of the layout's points leave out.
@@ -252,11 +255,17 @@ struct Scanned {
     collector: Option<(Collector, PathColumns)>,
     trips: Option<ReturnTrips>,
     acknowledged: Option<Acknowledgements>,
-    noise: Option<Noise>,
-    pauses: Option<Noise>,
+    disturbed: Disturbed,
     curves: Vec<ClockMapCurve>,
     limits: Option<Limits>,
     not_kept: Option<tickscope_store::Error>,
+}
+
+/// What is known of what disturbed stages.
+struct Disturbed {
+    noise: Vec<StageNoise>,
+    pauses: Vec<StageNoise>,
+    late_pools: Vec<LateStage>,
 }
 
 fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scanned, Error> {
@@ -285,7 +294,8 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
     };
     inputs.refused.extend(unread);
     let pauses = if values { Noise::of_pauses(run, &inputs, query)? } else { None };
-    let returned = ((trips, acknowledged), (noise, pauses));
+    let late = if values { LatePools::of(run, &inputs)? } else { None };
+    let returned = ((trips, acknowledged), ((noise, pauses), late));
     let mut sink = (
         gathered,
         (
@@ -294,17 +304,20 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
         ),
     );
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, ((trips, acknowledged), (noise, pauses))), (rows, limits))) = sink;
+    let ((counts, values), ((collector, ((trips, acknowledged), ((noise, pauses), late))), (rows, limits))) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
     let values = values.unwrap_or_else(none);
-    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, noise, pauses, curves, limits, not_kept })
+    let finish = |noise: Option<Noise>| noise.map_or_else(Vec::new, |noise| noise.finish(&inputs.layout));
+    let late_pools = late.map(|late| late.finish(&inputs.layout, run)).transpose()?.unwrap_or_default();
+    let disturbed = Disturbed { noise: finish(noise), pauses: finish(pauses), late_pools };
+    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, disturbed, curves, limits, not_kept })
 }
 
 fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, acknowledged, noise, pauses, curves, limits, not_kept } =
+    let Scanned { inputs, counts, values, collector, trips, acknowledged, disturbed, curves, limits, not_kept } =
         scanned(run, query, scan, wanted)?;
     let Inputs {
         layout,
@@ -361,8 +374,9 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         unrelated,
         alone,
         rivals,
-        noise: noise.map_or_else(Vec::new, |noise| noise.finish(&layout)),
-        pauses: pauses.map_or_else(Vec::new, |pauses| pauses.finish(&layout)),
+        noise: disturbed.noise,
+        pauses: disturbed.pauses,
+        late_pools: disturbed.late_pools,
         not_kept,
         kept,
         limits,

@@ -18,8 +18,8 @@ use crate::cost::CostJson;
 use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
 use crate::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, Limit, LimitBreaker, MachineClock,
-    Neighbour, PairRelation, PairSummary, Relations, SourceSummary, Span, StageNoise, Stream, Undecided,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, LateStage, Limit, LimitBreaker,
+    MachineClock, Neighbour, PairRelation, PairSummary, Relations, SourceSummary, Span, StageNoise, Stream, Undecided,
 };
 
 /// Version of the keys and of what they mean.
@@ -57,6 +57,7 @@ pub struct RunJson<'a> {
     rivals: &'a [NodeRivals],
     noise: Vec<StageNoiseJson<'a>>,
     pauses: Vec<StageNoiseJson<'a>>,
+    late_pools: &'a [LateStage],
     assumptions: Vec<AssumptionJson>,
     cost: Option<CostJson<'a>>,
     policies: &'a [KeptPolicy],
@@ -465,6 +466,7 @@ impl<'a> RunJson<'a> {
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
             rivals: &analysis.rivals,
             pauses: analysis.pauses.iter().map(|stage| StageNoiseJson::of(stage, unit)).collect(),
+            late_pools: &analysis.late_pools,
             noise: analysis.noise.iter().map(|stage| StageNoiseJson::of(stage, unit)).collect(),
             assumptions: AssumptionJson::all(manifest, analysis),
             cost: manifest.cost.as_ref().map(CostJson::of),

@@ -160,6 +160,8 @@ pub struct Collector {
 struct Watched {
     pool: WatchedPool,
     looked: Option<Instant>,
+    /// That its program waited for it is in an event.
+    told_late: bool,
 }
 
 /// Ready blocks of one point.
@@ -450,6 +452,7 @@ impl Collector {
             pending.blocks.push(block);
         }
         self.tell_oddities(instance)?;
+        self.tell_lateness(instance)?;
         Ok(after.saturating_sub(before))
     }
 

@@ -789,6 +789,19 @@ impl WatchedPool {
         if self.pool.version() >= 4 { self.pool.header().unwritten.load(Relaxed) } else { 0 }
     }
 
+    /// The counter that its program reads.
+    pub(crate) fn counter(&self) -> Clock {
+        self.domain.counter
+    }
+
+    /// Ticks before and after the making of a pool that its program waited for.
+    pub(crate) fn lateness(&self) -> Option<[i64; 2]> {
+        let until = self.pool.header().late_until.load(Acquire);
+        let from = self.pool.header().late_from.load(Relaxed);
+        // In older versions the bytes are zero; a broken program may write anything.
+        (from != 0 && until != 0 && from <= until).then_some([from, until])
+    }
+
     /// Totals of channels that only counted.
     pub(crate) fn totals(&self) -> Vec<LastTotal> {
         let of = |(entry, _): (&ChannelEntry, EntryState)| {

@@ -399,6 +399,7 @@ impl Ending {
                     let place = directory.display();
                     let why =
                         format!("{why}. The stamps of {node} still lie in {place}; run this again once it is mended");
+                    self.record.note(node.as_str(), EventKind::StampsLeft, None, why.clone());
                     self.record.go_on(failed, Err(Error::work(why)));
                     kept.insert(node, directory);
                 }

@@ -340,6 +340,13 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     [table].into_iter().chain(more).collect()
 }
 
+/// Traces that span the making of a program's pool; nothing where none does.
+pub(crate) fn late_pools(report: &Report<'_>) -> Vec<Block> {
+    let lines = summary::late_pools(report.analysis);
+    let items = lines.iter().map(|line| Words::from(headline::sentence(line))).collect::<Vec<_>>();
+    (!items.is_empty()).then_some(Block::List(items)).into_iter().collect()
+}
+
 fn channel_row(name: &str, of: &[&Channel], (windowed, overwrites): (bool, bool)) -> Vec<Words> {
     let sum = |count: CountReader| channel_counts::sum(of.iter().copied(), count);
     let lost = |number: i128| match number {

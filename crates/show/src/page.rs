@@ -131,7 +131,10 @@ fn fill(
         assumptions = html(&chapters::assumptions(report)),
         unit = unit.name(),
         stages = html(&[stages::table(report)]),
-        limits = html(&[chapters::limits(report), noise::blocks(report.analysis, report.unit().0)].concat()),
+        limits = html(
+            &[chapters::limits(report), noise::blocks(report.analysis, report.unit().0), chapters::late_pools(report)]
+                .concat()
+        ),
         prepared = html(&chapters::prepared(report)),
         meanings = html(&[Block::terms(&stages::MEANINGS)]),
         measured = count(figures.traces.measured),

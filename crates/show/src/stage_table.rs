@@ -112,7 +112,7 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     } else {
         summary::known(shown, unit)
     };
-    let below = below.into_iter().chain(summary::losses(shown));
+    let below = below.into_iter().chain(summary::late_pools(analysis)).chain(summary::losses(shown));
     lines.extend(below.map(|line| paragraph(&printable(&line), terminal.width())));
     lines.extend(preparation::lines(analysis, terminal.width()));
     lines.extend(summary::events(shown, view));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tickscope_analysis::channel_counts::{self, CountReader};
 use tickscope_analysis::{
-    Acknowledged, Analysis, Assumption, NodeRivals, PairSummary, Stream, StreamEnd, cost, unknown_loss,
+    Acknowledged, Analysis, Assumption, LateStage, NodeRivals, PairSummary, Stream, StreamEnd, cost, unknown_loss,
 };
 use tickscope_store::{Channel, Event, EventKind, Policy};
 use tickscope_tick::{Unit, counted, printable};
@@ -168,6 +168,24 @@ fn narrowed(analysis: &Analysis) -> Option<String> {
         ticks(most.closed_half_width_ticks),
         way.join(", ")
     ))
+}
+
+/// Stages with traces that span the making of a program's pool, a line each.
+pub(crate) fn late_pools(analysis: &Analysis) -> Vec<String> {
+    let line = |LateStage { stage, spanning, longest_ticks, traces }: &LateStage| {
+        let unit = Unit::for_durations_up_to(analysis.frequency.hertz, *longest_ticks);
+        let named = traces.iter().map(|trace| trace.original.clone().unwrap_or_else(|| trace.id.to_string()));
+        let more = if *spanning > traces.len() as u64 { ", ..." } else { "" };
+        format!(
+            "pool made late: {} of {stage} {} the time in which a program waited for it, up to {} {}: id {}{more}",
+            counted(*spanning, "trace"),
+            if *spanning == 1 { "spans" } else { "span" },
+            unit.up(*longest_ticks),
+            unit.name(),
+            named.collect::<Vec<_>>().join(", ")
+        )
+    };
+    analysis.late_pools.iter().map(line).collect()
 }
 
 /// What was lost: counts of what was counted.

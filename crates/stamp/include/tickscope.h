@@ -256,7 +256,8 @@ struct tickscope__pool_header {
     uint32_t hint;
     uint8_t zero_to_384[60];
     uint64_t without_channel, channels_refused, after_close, dumps, unwritten;
-    uint8_t zero_to_4096[3672];
+    int64_t late_from, late_until; /* ticks around the making of a pool that its program waited for; 0: none did */
+    uint8_t zero_to_4096[3656];
 };
 
 struct tickscope__entry {
@@ -325,24 +326,14 @@ struct tickscope__full_record {
 
 enum { TICKSCOPE__POOL_OPEN = 0, TICKSCOPE__POOL_CLOSED = 1 };
 enum {
-    TICKSCOPE__ENTRY_FREE,
-    TICKSCOPE__ENTRY_OPENING,
-    TICKSCOPE__ENTRY_OPEN,
-    TICKSCOPE__ENTRY_CLOSED,
-    TICKSCOPE__ENTRY_SHARED
+    TICKSCOPE__ENTRY_FREE, TICKSCOPE__ENTRY_OPENING, TICKSCOPE__ENTRY_OPEN,
+    TICKSCOPE__ENTRY_CLOSED, TICKSCOPE__ENTRY_SHARED
 };
 enum { TICKSCOPE__BLOCK_FREE, TICKSCOPE__BLOCK_LEASED, TICKSCOPE__BLOCK_RELEASED, TICKSCOPE__BLOCK_OVERWRITTEN = 5 };
 enum {
-    TICKSCOPE__POLICY_NULL,
-    TICKSCOPE__POLICY_BUFFERED,
-    TICKSCOPE__POLICY_ALL,
-    TICKSCOPE__POLICY_EVERY,
-    TICKSCOPE__POLICY_X_OF_Y,
-    TICKSCOPE__POLICY_COUNT,
-    TICKSCOPE__POLICY_FIRST_LAST,
-    TICKSCOPE__POLICY_RETURN_TRIP,
-    TICKSCOPE__POLICY_KEEP,
-    TICKSCOPE__POLICY_OWN
+    TICKSCOPE__POLICY_NULL, TICKSCOPE__POLICY_BUFFERED, TICKSCOPE__POLICY_ALL, TICKSCOPE__POLICY_EVERY,
+    TICKSCOPE__POLICY_X_OF_Y, TICKSCOPE__POLICY_COUNT, TICKSCOPE__POLICY_FIRST_LAST,
+    TICKSCOPE__POLICY_RETURN_TRIP, TICKSCOPE__POLICY_KEEP, TICKSCOPE__POLICY_OWN
 };
 /* Names of the policies, each at its number. */
 static const char *const tickscope__policies[] = {"null",       "buffered",    "all",  "every", "x-of-y", "count",
@@ -1558,10 +1549,7 @@ TICKSCOPE__COLD int tickscope__own_directory(void) {
 
 #define TICKSCOPE__MISSING(error) ((error) == ENOENT || (error) == ENOTDIR)
 #define TICKSCOPE__BARRED(error) ((error) == EACCES || (error) == EPERM || (error) == EROFS)
-/*
- * Leaves an empty file that tells the collector why this process has no pool: it needs no space and no descriptor,
- * neither of which there may be.
- */
+/* Leaves an empty file that tells the collector why there is no pool: it needs no space and no descriptor. */
 TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t bytes) {
     struct tickscope__process *own = &tickscope__process;
     char found[128], expected[512], *end = own->directory + strlen(own->directory);
@@ -1707,14 +1695,26 @@ TICKSCOPE__COLD int tickscope__make_pool(void) {
     return failed == 0;
 }
 
+/* Says that the program waited for its pool since that tick. */
+TICKSCOPE__COLD int tickscope__waited_held(int64_t since) {
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    __atomic_store_n(&pool->late_from, since, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->late_until, tickscope__now(TICKSCOPE_PLAIN), __ATOMIC_RELEASE);
+    return 1;
+}
+
 /* A pool of a file without a name: nobody sees it, and nothing is left of it, however the process ends. */
 TICKSCOPE__COLD void tickscope__make_unnamed_pool_held(void) {
     struct tickscope__process *own = &tickscope__process;
+    struct timespec now = {0, 0};
+    int64_t since = tickscope__now(TICKSCOPE_PLAIN), hertz = sysconf(_SC_CLK_TCK);
     int fd = tickscope__moved_up(open(own->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (fd < 0) return; /* not every file system has them */
     own->is_unnamed = tickscope__fill_pool(fd, tickscope__random()) == 0;
     own->user = geteuid(), own->users_group = getegid();
     if (!own->is_unnamed) close(fd);
+    else if (clock_gettime(CLOCK_BOOTTIME, &now) == 0 && now.tv_sec * hertz - own->pool->process_start > hertz)
+        tickscope__waited_held(since); /* loaded late: the process began more than a second ago */
 }
 
 /*
@@ -1740,7 +1740,8 @@ TICKSCOPE__COLD int tickscope__name_pool_held(void) {
 TICKSCOPE__COLD int tickscope__has_pool_held(void) {
     struct tickscope__process *own = &tickscope__process;
     if (own->pool && (!own->is_unnamed || tickscope__name_pool_held())) return 1;
-    if (tickscope__make_pool()) return 1;
+    int64_t since = tickscope__now(TICKSCOPE_PLAIN);
+    if (tickscope__make_pool()) return tickscope__waited_held(since);
     if (own->pid == 0) own->directory[0] = 0;
     return 0;
 }
@@ -2040,8 +2041,7 @@ TICKSCOPE__COLD uint8_t tickscope__rule_of(uint32_t policy, uint64_t parameter) 
     case TICKSCOPE__POLICY_EVERY: is_valid = parameter > 0 && parameter <= (uint64_t)INT64_MAX; break;
     case TICKSCOPE__POLICY_X_OF_Y: is_valid = 0 < x && x < y; break;
     case TICKSCOPE__POLICY_FIRST_LAST: is_valid = 1; break;
-    case TICKSCOPE__POLICY_COUNT:
-    case TICKSCOPE__POLICY_KEEP:
+    case TICKSCOPE__POLICY_COUNT: case TICKSCOPE__POLICY_KEEP:
         is_valid = parameter >= TICKSCOPE__LEAST_SPAN && parameter <= TICKSCOPE__MOST_SPAN;
         break;
     default: is_valid = policy <= TICKSCOPE__POLICY_OWN;

@@ -109,7 +109,12 @@ pub struct PoolHeader {
     pub dumps: AtomicU64,
     /// Stamps under `all` that its log did not take; their records lie in blocks all the same.
     pub unwritten: AtomicU64,
-    zero_to_4096: [u8; 3672],
+    /// Tick before the pool was made, if that was when its program ran already: at a forked child's first stamp, or as
+    /// a library was loaded late. 0: it was made as the program was loaded.
+    pub late_from: AtomicI64,
+    /// Tick after that; written last.
+    pub late_until: AtomicI64,
+    zero_to_4096: [u8; 3656],
 }
 
 /// One channel, as the collector and whoever switches policies see it.

@@ -283,7 +283,9 @@ impl Process {
             }
         }
         if let (Some(environment), None) = (&self.environment, self.pool) {
+            let from = self.clocks.counter.read(ReadOrdering::Plain);
             let (pool, lock) = OwnPool::make(environment, self.base.as_ref(), &self.clocks)?;
+            pool.is_late(from, &self.clocks);
             (self.pool, self.lock) = (Some(pool), Some(Kept::of(lock)));
         }
         Ok(true)
@@ -318,8 +320,12 @@ impl Process {
     /// A pool of a file without a name: nobody sees it, and nothing is left of it, however the process ends.
     fn make_unnamed_pool(&mut self) {
         let Some(environment) = self.environment.as_ref().filter(|_| self.pool.is_none()) else { return };
+        let from = self.clocks.counter.read(ReadOrdering::Plain);
         // Not every file system has such files.
         if let Ok((pool, file)) = OwnPool::make_unnamed(environment, &self.clocks) {
+            if is_old(pool.header().process_start) {
+                pool.is_late(from, &self.clocks);
+            }
             (self.pool, self.lock, self.unnamed) = (Some(pool), Some(Kept::of(file)), Some(user()));
         }
     }
@@ -331,6 +337,17 @@ impl Process {
         }
         (self.lock, self.unnamed) = (None, None);
     }
+}
+
+/// Whether the process began more than a second ago: what is loaded now is loaded late.
+fn is_old(process_start: i64) -> bool {
+    // SAFETY: a timespec that outlives the call; the other asks for a number.
+    let (now, hertz) = unsafe {
+        let mut now: libc::timespec = mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now);
+        (now, libc::sysconf(libc::_SC_CLK_TCK))
+    };
+    process_start > 0 && now.tv_sec.saturating_mul(hertz).saturating_sub(process_start) > hertz
 }
 
 /// User and group that this process runs as now.
@@ -465,6 +482,12 @@ impl OwnPool {
         let file = moved_up(directory::unnamed_file(&environment.directory, environment.group)?)?;
         let pool = Self::of(&file, environment, clocks, entropy::number()?)?;
         Ok((pool, file))
+    }
+
+    /// Says that the program waited for its pool since that tick.
+    fn is_late(&self, from: i64, clocks: &Clocks) {
+        self.header().late_from.store(from, Ordering::Relaxed);
+        self.header().late_until.store(clocks.counter.read(ReadOrdering::Plain), Ordering::Release);
     }
 
     /// Names a file that was made without one, in the directory of the user that the process runs as now.

@@ -124,6 +124,11 @@ fn c_and_rust_programs_keep_files_that_have_a_number_of_the_library() {
         let mut stamped: Vec<Vec<i64>> = stamped;
         stamped.sort();
         assert_eq!(stamped, [vec![1, 3], vec![2]], "the parent's and its child's");
+        let of_child = |pool: &&Pool| ids(&records(pool).into_values().next().unwrap().0) == [2];
+        let pools = directory.pools();
+        let header = pools.iter().find(of_child).unwrap().header();
+        let [from, until] = [&header.late_from, &header.late_until].map(|tick| tick.load(Relaxed));
+        assert!(0 < from && from < header.created_tick && header.created_tick < until, "{from} {until}");
     }
 }
 

@@ -121,6 +121,8 @@ words! {
         Recovered = "recovered",
         /// A program could not make its pool.
         PoolRefused = "pool-refused",
+        /// A program waited while its pool was made: it ran already.
+        PoolLate = "pool-late",
         /// A file in the stamp directory is no pool.
         PoolLeftAlone = "pool-left-alone",
         /// A block of an ended program makes no sense.
@@ -161,6 +163,7 @@ impl EventKind {
                 | Self::ReturnsThinned
                 | Self::CollectorKilled
                 | Self::Dumped
+                | Self::PoolLate
         )
     }
 

@@ -4,9 +4,9 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy, Limit,
-    LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation, RivalBound, RivalMethod,
-    RivalWidth, RoundTrips, SourceSummary, Span, Stream, StreamEnd,
+    Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy,
+    LateStage, LateTrace, Limit, LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation,
+    RivalBound, RivalMethod, RivalWidth, RoundTrips, SourceSummary, Span, Stream, StreamEnd,
 };
 use tickscope_bracket::Rho;
 use tickscope_store::{LimitRule, RunState};
@@ -140,6 +140,11 @@ fn source(alone: u64, without: u64) -> SourceSummary {
     SourceSummary { name: "probes", brackets: 1, alone_ticks, without_ticks, unused: vec![] }
 }
 
+fn late_stage() -> LateStage {
+    let trace = LateTrace { kind: 0, id: 1, original: None, occurrence: 0 };
+    LateStage { stage: "a>b".into(), spanning: 1, longest_ticks: 1, traces: vec![trace] }
+}
+
 fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
     let [relative, half, alone, without, own, furthest] = amounts;
     let rho: Rho = "1".parse().unwrap();
@@ -183,6 +188,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         rivals: vec![rivals()],
         noise: vec![],
         pauses: Vec::new(),
+        late_pools: vec![late_stage()],
         not_kept: None,
         one_counter: vec![],
         passages: PassageSummary::default(),

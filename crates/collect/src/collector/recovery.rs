@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
 use tickscope_stamp::directory;
+use tickscope_tick::own_points;
 
 use super::{Collector, Watched};
 use crate::watched_pool::{Refused, WatchedPool, count};
@@ -95,7 +96,7 @@ impl Collector {
                 if self.pools.values().filter(|watched| watched.pool.is_open()).count() >= self.descriptors {
                     pool.close();
                 }
-                self.pools.insert(pool.instance(), Watched { pool, looked: None });
+                self.pools.insert(pool.instance(), Watched { pool, looked: None, told_late: false });
                 let bytes = self.pools.values().map(|watched| watched.pool.bytes()).sum();
                 self.report.pool_bytes = self.report.pool_bytes.max(bytes);
                 Ok(())
@@ -172,6 +173,32 @@ impl Collector {
             watched.pool.tell_again();
         }
         told
+    }
+
+    /// Tells of a pool that its program waited for, once one of its channels is known. Those of tickscope's own
+    /// processes lie within nobody's stages.
+    pub(super) fn tell_lateness(&mut self, instance: u64) -> Result<()> {
+        let Some(watched) = self.pools.get(&instance).filter(|watched| !watched.told_late) else { return Ok(()) };
+        let Some([from, until]) = watched.pool.lateness() else { return Ok(()) };
+        let is_programs = |channel: &&Channel| !own_points::are(channel.point.as_str());
+        let Some(channel) = self.ledger.of_pool(instance).find(is_programs) else { return Ok(()) };
+        let text = format!(
+            "{} waited while its pool was made, from the one tick to the other: at a forked child's first stamp, or as \
+             a library was loaded late. Stages that span it are longer by it",
+            watched.pool.process()
+        );
+        let event = Event {
+            channel: Some(channel.channel),
+            domain: Some(format!("{}.{}", self.settings.node, watched.pool.counter())),
+            tick: Some(from),
+            until: Some(until),
+            ..self.event(EventKind::PoolLate, text)
+        };
+        self.write_events(&format!("late-{instance:016x}"), &[event])?;
+        if let Some(watched) = self.pools.get_mut(&instance) {
+            watched.told_late = true;
+        }
+        Ok(())
     }
 
     fn oddities(&self, instance: u64) -> Vec<Event> {

@@ -1,5 +1,9 @@
 //! Policies that are switched while a collector works.
 
+use std::mem::offset_of;
+
+use tickscope_stamp::block::PoolHeader;
+
 use super::*;
 use crate::watched_pool::Outcome;
 use tickscope_stamp::policies::Choice;
@@ -142,4 +146,33 @@ fn the_channels_are_listed_with_their_rate_and_closed_ones_on_demand() {
     collector.look(now).unwrap();
     assert_eq!([false, true].map(|all| collector.channels_now(all).len()), [1, 2]);
     assert_eq!(collector.totals(), [1, 1, 4, 0]);
+}
+
+#[test]
+fn a_pool_that_its_program_waited_for_is_an_event_with_both_ticks_and_one_of_its_channels() {
+    let late = |pool: &Pool, from: i64, until: i64| {
+        pool.damage(offset_of!(PoolHeader, late_from) as u64, &from.to_le_bytes());
+        pool.damage(offset_of!(PoolHeader, late_until) as u64, &until.to_le_bytes());
+    };
+    let own = tickscope_tick::own_points::PROBE_REQUEST_SENT;
+    for (point, from, until, is_told) in
+        [("send", 100, 300, true), (own, 100, 300, false), ("send", 300, 100, false), ("send", 0, 0, false)]
+    {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4).live();
+        late(&pool, from, until);
+        pool.open_channel(0, point, 1);
+        pool.fill(0, (0, 0), point, &full(1)[..5]);
+        site.collect();
+        site.collect(); // by another collector: the same event
+        let found: Vec<_> = site.events().into_iter().filter(|event| event.what == "pool-late").collect();
+        assert_eq!(found.len(), usize::from(is_told), "{point} {from} {until}: {found:?}");
+        for event in found {
+            assert_eq!(
+                (event.tick, event.until, event.channel),
+                (Some(100), Some(300), Some(site.channels()[0].channel))
+            );
+            assert!(event.domain.is_some_and(|domain| domain.ends_with(".tsc")) && event.text.contains("process 4242"));
+        }
+    }
 }
