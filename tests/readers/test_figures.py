@@ -1,13 +1,16 @@
 """X-Lap's figures of a run: its rule, computed a second time by the standard library, and files of their own."""
 
 import collections
+import itertools
 import json
+import re
 import statistics
 import subprocess
 import xml.dom.minidom
 from fractions import Fraction
 
 import duckdb
+import lossy_run
 import pytest
 
 PATH = ["client.send>server.received", "server.received>server.reply", "server.reply>client.response"]
@@ -20,12 +23,20 @@ def figures(tickscope, run, out):
     return json.loads(ended.stdout)
 
 
-def rows_of(tickscope, run, folder):
-    """Estimates of the path's stages and of the whole, of traces that have all of them."""
+def exported(tickscope, run, folder):
+    """Rows of every duration, as SQL reads them."""
     file = folder / "durations.csv"
     subprocess.run([tickscope, "export", run, "--csv", file], capture_output=True)
-    measured = "outcome in ('measured', 'impossible')"
-    query = f"select id, occurrence, stage, estimate_ticks from read_csv('{file}') where {measured}"
+    return f"read_csv('{file}')"
+
+
+MEASURED = "outcome in ('measured', 'impossible')"
+
+
+def rows_of(tickscope, run, folder):
+    """Estimates of the path's stages and of the whole, of traces that have all of them."""
+    rows = exported(tickscope, run, folder)
+    query = f"select id, occurrence, stage, estimate_ticks from {rows} where {MEASURED}"
     traces = collections.defaultdict(dict)
     for trace_id, occurrence, stage, ticks in duckdb.sql(query).fetchall():
         traces[trace_id, occurrence][stage] = ticks
@@ -88,10 +99,63 @@ def test_its_rule_equals_the_standard_librarys(tickscope, swinging_run, tmp_path
             assert (fit["slope"], fit["intercept_ticks"]) == pytest.approx((line.slope, line.intercept), rel=1e-6)
 
 
+def held(found, intervals):
+    """Whether each bin's counts are those of the intervals: of estimates exactly, no bound inside what is possible."""
+    bins = zip(found["edges"], found["edges"][1:], found["count"], found["least"], found["most"])
+    for left, right, count, least, most in bins:
+        assert count == sum(left < estimate <= right for estimate, _, _ in intervals)
+        certain = sum(left < lo and hi <= right for _, lo, hi in intervals)
+        possible = sum(lo <= right and left < hi for _, lo, hi in intervals)
+        assert least <= certain <= possible == most, (left, right)
+    end = found["edges"][-1]
+    assert found["beyond"] == [sum(of[at] > end for of in intervals) for at in range(3)]
+    assert sum(found["count"]) + found["beyond"][0] == len(intervals)
+
+
+@pytest.mark.parametrize("lossy", [False, True], ids=["measured", "with holes"])
+def test_bins_hold_what_every_interval_allows_and_holes_are_counted(tickscope, request, tmp_path, lossy):
+    run = lossy_run.make(tmp_path / "run") if lossy else request.getfixturevalue("swinging_run")
+    found = figures(tickscope, run, tmp_path / "figures")
+    rows = exported(tickscope, run, tmp_path)
+    for stage in found["histograms"]:
+        of = f"from {rows} where stage = '{stage['stage']}'"
+        intervals = duckdb.sql(f"select estimate_ticks, lo_ticks, hi_ticks {of} and {MEASURED}").fetchall()
+        (missing,), = duckdb.sql(f"select count(*) {of} and outcome = 'missing'").fetchall()
+        assert (stage["traces"], stage["missing"]) == (len(intervals), missing)
+        held(stage["histogram"], intervals)
+        if lossy:
+            assert (missing == len(lossy_run.LOST)) == (missing > 0)
+            words = f"{stage['stage'].replace('>', '&gt;')} n = {len(intervals)}" + (f", {missing} lack a stamp" if missing else "")
+            text = re.sub(r"</text><text[^>]*>", " ", (tmp_path / "figures/histogram.svg").read_text())
+            assert words in text, words
+    shown = found["scatter_matrix"]
+    assert shown["left_out"] == (len(lossy_run.LOST) if lossy else found["jitter"]["left_out"])
+
+
+def test_every_pair_of_stages_has_the_standard_librarys_coefficients(tickscope, swinging_run, tmp_path):
+    found = figures(tickscope, swinging_run, tmp_path / "figures")["scatter_matrix"]
+    columns = list(zip(*rows_of(tickscope, swinging_run, tmp_path)))
+    assert found["stages"] == STAGES and found["traces"] == len(columns[0])
+    assert [cell["stages"] for cell in found["cells"]] == [list(of) for of in itertools.combinations(range(4), 2)]
+    for cell in found["cells"]:
+        x, y = (columns[at] for at in cell["stages"])
+        assert cell["all"] == {
+            "count": len(x), "pearson": pytest.approx(statistics.correlation(x, y), abs=1e-9),
+            "spearman": pytest.approx(statistics.correlation(ranks(x), ranks(y)), abs=1e-9),
+        }
+    kind, = found["kinds"]
+    longest = [point for point in kind["longest_ticks"] if point not in kind["points_ticks"]]
+    points = [*kind["points_ticks"], *longest]
+    assert all(max(column) in {point[at] for point in kind["longest_ticks"]} for at, column in enumerate(columns))
+    drawn = (tmp_path / "figures/pairs.svg").read_text()
+    assert drawn.count(f">n {len(columns[0])}<") == len(found["cells"])
+    assert drawn.count("<circle") == len(found["cells"]) * len(points)
+
+
 def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swinging_run, tmp_path):
     out = tmp_path / "made/figures"
     found = figures(tickscope, swinging_run, out)
-    names = ["trace", "over-time", "jitter", "jitter-all", "above-below", "causes", "correlation"]
+    names = ["trace", "over-time", "jitter", "jitter-all", "histogram", "above-below", "causes", "correlation", "pairs"]
     files = [str(out / f"{name}.{kind}") for name in names for kind in ("svg", "pdf")]
     assert found["files"] == files and found["missing"] == []
     for name in names:

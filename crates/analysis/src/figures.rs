@@ -19,6 +19,7 @@ use crate::jitter::Jitter;
 use crate::over_time::OverTime;
 use crate::path_columns::PathColumns;
 use crate::scan::{Part, Piece, Sink};
+use crate::scatter_matrix::ScatterMatrix;
 use crate::tail::Tail;
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
@@ -34,16 +35,37 @@ pub struct Figures {
     pub stages: Vec<StageBox>,
     /// How long the whole path took; `None`: no trace has both its ends.
     pub end_to_end: Option<Histogram>,
+    /// How long each stage took, in the layout's order.
+    pub histograms: Vec<StageHistogram>,
     /// The traces worth looking at one by one.
     pub traces: KeptTraces,
     /// One a related domain.
     pub clock_maps: Vec<ClockMapCurve>,
     /// The path's stages against its end-to-end.
     pub jitter: Jitter,
+    /// How they go with each other.
+    pub scatter_matrix: ScatterMatrix,
     /// What each of them adds to the slowest traces.
     pub tail: Tail,
     /// The whole while the run goes on; `None`: no trace is whole, or nothing says when they began.
     pub over_time: Option<OverTime>,
+}
+
+/// How often a stage took how long.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageHistogram {
+    /// The stage's name.
+    pub stage: String,
+    /// True of a stage from the path's first point to its last.
+    pub is_whole: bool,
+    /// Traces with a duration: those counted.
+    pub traces: u64,
+    /// Traces that lack a stamp of the stage: in no bin.
+    pub missing: u64,
+    /// Traces with both stamps but no interval: in no bin.
+    pub refused: u64,
+    /// The counts; `None`: no trace has a duration.
+    pub histogram: Option<Histogram>,
 }
 
 /// A point of the layout.
@@ -60,6 +82,19 @@ pub struct FigurePoint {
     pub ticks: Option<(i64, i64)>,
 }
 
+impl StageHistogram {
+    fn of(row: &StageRow, histogram: Option<Histogram>) -> Self {
+        Self {
+            stage: row.name.clone(),
+            is_whole: row.role == StageRole::EndToEnd,
+            traces: row.count,
+            missing: row.missing,
+            refused: row.refused,
+            histogram,
+        }
+    }
+}
+
 /// Data of one stage's figures.
 #[derive(Debug)]
 pub(crate) struct StageFigures {
@@ -71,8 +106,7 @@ impl StageFigures {
     /// Figures of all values of `stage`, which are left sorted.
     pub(crate) fn of(stage: &Stage, values: &mut StageValues) -> Self {
         let stage_box = StageBox::of(stage, values);
-        let whole = stage.role == StageRole::EndToEnd;
-        Self { stage_box, histogram: whole.then(|| Histogram::of(values.sorted())).flatten() }
+        Self { stage_box, histogram: Histogram::of(values.sorted()) }
     }
 }
 
@@ -90,12 +124,13 @@ impl Collector {
         self,
         layout: &Layout,
         clocks: &Clocks,
-        (mut stages, clock_maps, slow): (Vec<StageFigures>, Vec<ClockMapCurve>, Quantile),
+        (stages, clock_maps, slow): (Vec<StageFigures>, Vec<ClockMapCurve>, Quantile),
         rows: &[StageRow],
         path: PathColumns,
     ) -> Result<Figures, Error> {
-        let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
-        let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
+        let (stages, histograms): (Vec<StageBox>, Vec<Option<Histogram>>) =
+            stages.into_iter().map(|stage| (stage.stage_box, stage.histogram)).unzip();
+        let histograms: Vec<_> = rows.iter().zip(histograms).map(|(row, of)| StageHistogram::of(row, of)).collect();
         let relative_ticks: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
         let path = path.in_time();
         let names = path.names(layout);
@@ -114,9 +149,11 @@ impl Collector {
             points: points.collect(),
             traces: self.traces.finish(layout, clocks, &stages, &relative_ticks)?,
             stages,
-            end_to_end,
+            end_to_end: histograms.iter().filter(|of| of.is_whole).find_map(|of| of.histogram.clone()),
+            histograms,
             clock_maps,
             jitter: Jitter::of(&path, &names),
+            scatter_matrix: ScatterMatrix::of(&path, &names),
             tail: Tail::of(&path, &names, &bounds, slow),
             over_time: OverTime::of(&path, instant, bounds.last().copied().unwrap_or(0)),
         })

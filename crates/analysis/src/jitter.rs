@@ -196,7 +196,7 @@ fn some(rows: &[usize], column: &[i64], whole: &[i64]) -> Vec<[i64; 2]> {
 }
 
 /// Positions of at most `most` of `count`, the first and the last among them.
-fn evenly(count: usize, most: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn evenly(count: usize, most: usize) -> impl Iterator<Item = usize> {
     let shown = count.min(most);
     (0..shown).map(move |number| if shown < 2 { 0 } else { number * (count - 1) / (shown - 1) })
 }
@@ -252,14 +252,14 @@ impl Fit {
 }
 
 /// Means, and sums of squares and products about them.
-struct Moments {
+pub(crate) struct Moments {
     means: [f64; 2],
     squares: [f64; 2],
     products: f64,
 }
 
 impl Moments {
-    fn of<P: Iterator<Item = [f64; 2]>>(count: usize, pairs: impl Fn() -> P) -> Self {
+    pub(crate) fn of<P: Iterator<Item = [f64; 2]>>(count: usize, pairs: impl Fn() -> P) -> Self {
         let sum = pairs().fold([0.0; 2], |sum, pair| [sum[0] + pair[0], sum[1] + pair[1]]);
         let means = sum.map(|sum| sum / count as f64);
         let apart = pairs().map(|[x, y]| [x - means[0], y - means[1]]);
@@ -267,7 +267,7 @@ impl Moments {
         Self { means, squares: [sums[0], sums[1]], products: sums[2] }
     }
 
-    fn correlation(&self) -> Option<f64> {
+    pub(crate) fn correlation(&self) -> Option<f64> {
         let [x, y] = self.squares;
         (x > 0.0 && y > 0.0).then(|| (self.products / (x * y).sqrt()).clamp(-1.0, 1.0))
     }
@@ -278,7 +278,7 @@ impl Moments {
 }
 
 /// The rank of each value, from 1; equal ones share their mean.
-fn ranks(values: &[i64]) -> Vec<f64> {
+pub(crate) fn ranks(values: &[i64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by_key(|&at| values[at]);
     let mut ranks = vec![0.0; values.len()];

@@ -55,6 +55,7 @@ mod round_trips;
 #[path = "../../store/tests/sample/mod.rs"]
 mod sample;
 mod scan;
+mod scatter_matrix;
 mod spans;
 mod stream;
 mod sustain;
@@ -104,6 +105,7 @@ pub use relations::{MachineClock, PairRelation, PairState, Relations, only_relat
 pub use rivals::{KnownBound, NodeRivals, RivalBound, RivalMethod, RivalWidth};
 pub use round_trips::RoundTrips;
 pub use scan::{Outcome, Part, Piece, Scan, Sink, Wanted};
+pub use scatter_matrix::{Correlation, KindPoints, PairCell, ScatterMatrix};
 pub use spans::{Span, Spanned, Spans, spans};
 pub use stream::{Stream, StreamEnd};
 pub use sustain::{MeanDelay, SustainRule, SustainSearch, SustainTrial, SustainVerdict, Sustained, judged};

@@ -1,5 +1,5 @@
 //! Estimates of the stages that add up to the whole, of the traces that have all of them: a sink that grows with the
-//! run, 8 bytes a stage and trace, and 8 more a trace.
+//! run, 8 bytes a stage and trace, and 12 more a trace.
 
 use tickscope_trace::{Layout, StageRole};
 
@@ -13,6 +13,8 @@ pub(crate) struct PathColumns {
     values: Vec<Vec<i64>>,
     /// Raw tick of each trace at the first point.
     begun: Vec<i64>,
+    /// Class of each trace's id.
+    kinds: Vec<i32>,
     left_out: u64,
 }
 
@@ -22,7 +24,7 @@ impl PathColumns {
     }
 
     fn none(stages: Vec<usize>) -> Self {
-        Self { values: vec![Vec::new(); stages.len()], stages, begun: Vec::new(), left_out: 0 }
+        Self { values: vec![Vec::new(); stages.len()], stages, begun: Vec::new(), kinds: Vec::new(), left_out: 0 }
     }
 
     /// The same, the trace that began first first: ids need not be in order of time.
@@ -35,6 +37,7 @@ impl PathColumns {
         for column in self.values.iter_mut().chain([&mut self.begun]) {
             *column = order.iter().map(|&row| column[row]).collect();
         }
+        self.kinds = order.iter().map(|&row| self.kinds[row]).collect();
         self
     }
 
@@ -56,6 +59,11 @@ impl PathColumns {
     /// Raw tick of each trace at the first point.
     pub(crate) fn begun(&self) -> &[i64] {
         &self.begun
+    }
+
+    /// Class of each trace's id.
+    pub(crate) fn kinds(&self) -> &[i32] {
+        &self.kinds
     }
 
     /// Traces that lack a stage or the whole.
@@ -101,6 +109,7 @@ impl Part for PathColumns {
                 }
             }
             self.begun.extend(piece.traces.points()[ends.from].get(row));
+            self.kinds.push(piece.traces.kinds()[row]);
         }
         Ok(())
     }
@@ -116,6 +125,7 @@ impl Sink for PathColumns {
     fn merge(&mut self, part: Self) -> Result<(), Error> {
         self.values.iter_mut().zip(part.values).for_each(|(all, mut more)| all.append(&mut more));
         self.begun.extend(part.begun);
+        self.kinds.extend(part.kinds);
         self.left_out += part.left_out;
         Ok(())
     }
@@ -125,7 +135,13 @@ impl Sink for PathColumns {
 impl PathColumns {
     /// Columns that nobody scanned.
     pub(crate) fn made(values: Vec<Vec<i64>>, left_out: u64) -> Self {
-        Self { values, left_out, ..Self::none(Vec::new()) }
+        let kinds = vec![0; values.last().map_or(0, Vec::len)];
+        Self { values, left_out, kinds, ..Self::none(Vec::new()) }
+    }
+
+    /// The same, of ids of these kinds.
+    pub(crate) fn of_kinds(self, kinds: Vec<i32>) -> Self {
+        Self { kinds, ..self }
     }
 
     /// The same, of traces that began then.
@@ -160,8 +176,8 @@ mod tests {
     #[test]
     fn traces_are_in_order_of_time_whatever_their_ids() {
         let columns = PathColumns::made(vec![vec![3, 1, 2], vec![30, 10, 20]], 0).begun_at(vec![300, 100, 200]);
-        let sorted = columns.in_time();
+        let sorted = columns.of_kinds(vec![7, 5, 6]).in_time();
         assert_eq!((sorted.whole(), sorted.begun()), (&[10, 20, 30][..], &[100, 200, 300][..]));
-        assert_eq!(sorted.values()[0], [1, 2, 3]);
+        assert_eq!((&sorted.values()[0][..], sorted.kinds()), (&[1, 2, 3][..], &[5, 6, 7][..]));
     }
 }

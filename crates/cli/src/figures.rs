@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tickscope_analysis::{FaultJson, Jitter, Total, Totals, TotalsJson, analyse_with, totals};
+use tickscope_analysis::figures::{Figures, StageHistogram};
+use tickscope_analysis::{FaultJson, Jitter, ScatterMatrix, Total, Totals, TotalsJson, analyse_with, totals};
 use tickscope_show::{DrawnFigure, XLap};
 use tickscope_store::{SweepManifest, write_whole};
 use tickscope_tick::{Unit, counted};
@@ -23,6 +24,8 @@ struct Report<'a> {
     files: &'a [PathBuf],
     missing: &'a [String],
     jitter: &'a Jitter,
+    histograms: &'a [StageHistogram],
+    scatter_matrix: &'a ScatterMatrix,
     totals: Option<TotalsJson<'a>>,
     hertz: u64,
     faults: Vec<FaultJson>,
@@ -49,7 +52,19 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
         let findings = analysis.every_finding(&events);
         let (files, missing, faults) = (&files[..], &missing[..], faults.json());
         let totals = totals.as_ref().map(|totals| totals.json(hertz));
-        print_json(&Report { version: 1, files, missing, jitter: &drawn.jitter, totals, hertz, faults, findings })?;
+        let Figures { jitter, histograms, scatter_matrix, .. } = &drawn;
+        print_json(&Report {
+            version: 1,
+            files,
+            missing,
+            jitter,
+            histograms,
+            scatter_matrix,
+            totals,
+            hertz,
+            faults,
+            findings,
+        })?;
     } else {
         totals.iter().flat_map(|totals| total_lines(totals, hertz)).try_for_each(line)?;
         missing.iter().for_each(note);

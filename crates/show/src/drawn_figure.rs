@@ -21,7 +21,8 @@ pub struct DrawnFigure {
 }
 
 pub(crate) struct Drawing {
-    size: [f64; 2],
+    pub size: [f64; 2],
+    /// Begins with its view box.
     pub svg: String,
 }
 
@@ -29,6 +30,11 @@ impl DrawnFigure {
     pub(crate) fn of(name: &'static str, title: String, caption: String, drawings: Vec<Figure>) -> Self {
         let drawing = |figure: Figure| Drawing { size: figure.size(), svg: figure.svg(&title) };
         let drawings = drawings.into_iter().map(drawing).collect();
+        Self { name, title, caption, drawings }
+    }
+
+    /// The same of drawings that are no [`Figure`].
+    pub(crate) fn of_drawings(name: &'static str, title: String, caption: String, drawings: Vec<Drawing>) -> Self {
         Self { name, title, caption, drawings }
     }
 

@@ -199,11 +199,19 @@ impl Drawn<'_> {
         let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|step| reach / step <= 6.0);
         let step = step.unwrap_or(reach);
         let mut html = String::from("<div class=\"axis\" aria-hidden=\"true\">");
-        for number in 0..=(reach / step) as usize {
+        let labels = (reach / step) as usize;
+        for number in 0..=labels {
             let value = number as f64 * step;
             let place = self.scale.place(value / 100.0 * self.whole);
-            let side = if place > 96.0 { " class=\"last\"" } else { "" };
-            let _ = write!(html, "<span{side} style=\"left:{place:.3}%\">{value:.0}\u{a0}%</span>");
+            // Where the page is narrow, every other label stands, and one near the end to the left of its line.
+            let crowded = labels > 3 && (labels - number) % 2 == 1;
+            let side = match (place > 96.0, place > 84.0, crowded) {
+                (true, ..) => "last",
+                (_, true, false) => "late",
+                (.., true) => "odd",
+                _ => "even",
+            };
+            let _ = write!(html, "<span class=\"{side}\" style=\"left:{place:.3}%\">{value:.0}\u{a0}%</span>");
         }
         html + "</div>\n"
     }

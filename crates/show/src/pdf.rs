@@ -110,16 +110,27 @@ impl Drawing {
                 self.paint(style);
             }
             "polyline" => {
-                let text = node.attribute("points").unwrap_or_default();
-                for (rank, pair) in text.split_whitespace().enumerate() {
-                    let (left, right) = pair.split_once(',').ok_or_else(|| wrong("x,y", pair))?;
-                    let [px, py] = [parsed(left)? + dx, height - parsed(right)? - dy];
-                    let _ = if rank == 0 { self.content.move_to(px, py) } else { self.content.line_to(px, py) };
-                }
+                self.corners(node, [dx, dy])?;
                 self.paint(Style { fill: None, ..style });
+            }
+            "polygon" => {
+                self.corners(node, [dx, dy])?;
+                self.content.close_path();
+                self.paint(style);
             }
             "text" => self.text(node, style, [x("x")?, y("y")?]),
             other => return Err(wrong("an element that figures have", &format!("<{other}>"))),
+        }
+        Ok(())
+    }
+
+    /// A path through the points of an element.
+    fn corners(&mut self, node: Node<'_, '_>, [dx, dy]: [f32; 2]) -> Result<(), String> {
+        let text = node.attribute("points").unwrap_or_default();
+        for (rank, pair) in text.split_whitespace().enumerate() {
+            let (left, right) = pair.split_once(',').ok_or_else(|| wrong("x,y", pair))?;
+            let [px, py] = [parsed(left)? + dx, self.height - parsed(right)? - dy];
+            let _ = if rank == 0 { self.content.move_to(px, py) } else { self.content.line_to(px, py) };
         }
         Ok(())
     }
@@ -267,6 +278,14 @@ mod tests {
         // 5, space, micro sign and s are 556 + 278 + 556 + 500 thousandths wide.
         assert!(text.contains("81.1 10 Td"), "{text}");
         assert!(text.contains("<3520B573> Tj") || text.contains("(5 \\265s) Tj"), "{text}");
+    }
+
+    #[test]
+    fn a_polygon_is_closed_and_filled() {
+        let bytes =
+            pdf("<svg viewBox=\"0 0 9 9\"><polygon points=\"1,1 3,1 3,4\" style=\"fill:#ff0000\"/></svg>").unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("1 8 m\n3 8 l\n3 5 l\nh\n1 0 0 rg\nf"), "{text}");
     }
 
     #[test]

@@ -20,7 +20,8 @@ impl Ink {
         Self(number)
     }
 
-    fn name(self) -> &'static str {
+    /// Its name in the page's style.
+    pub(crate) fn name(self) -> &'static str {
         ["accent", "second", "third"][self.0 % 3]
     }
 
@@ -124,8 +125,18 @@ impl Axis {
         if least > 0.0 && most > WIDE * least { Self::of_durations(ns) } else { Self::from_0(ns, short) }
     }
 
+    /// Its ends.
+    pub(crate) fn ends(&self) -> [f64; 2] {
+        [self.from, self.to]
+    }
+
+    /// True if it goes by powers of ten.
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.logarithmic
+    }
+
     /// From 0 at the axis' start to 1 at its end.
-    fn share(&self, value: f64) -> f64 {
+    pub(crate) fn share(&self, value: f64) -> f64 {
         if self.logarithmic {
             // What is no duration has no place on this axis: left of its start.
             return if value > 0.0 { (value / self.from).log10() / (self.to / self.from).log10() } else { -1.0 };

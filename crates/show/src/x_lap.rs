@@ -1,11 +1,11 @@
-//! X-Lap's figures 3 to 6 of any run: a trace, the jitter of each stage, what causes it, and how each goes with the
-//! whole; on the page, and each in a file of its own.
+//! X-Lap's figures of any run: a trace, the jitter of each stage, what causes it, how each goes with the whole and with
+//! each other, and how often it took how long; on the page, and each in a file of its own.
 //!
 //! Guarantees: each says its unit, how many traces it is of, and what is drawn of how many; a figure of nothing is a
 //! sentence. Deliberately absent: computing (`tickscope_analysis::jitter`).
 
-use tickscope_analysis::figures::{DrawnTrace, Figures};
-use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, StageJitter, TimeWindow, Trend};
+use tickscope_analysis::figures::{DrawnTrace, Figures, StageHistogram};
+use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, ScatterMatrix, StageJitter, TimeWindow, Trend};
 
 use tickscope_tick::Unit as Ticks;
 
@@ -14,12 +14,15 @@ use crate::drawn_figure::DrawnFigure;
 use crate::headline::sentence;
 use crate::plot::{Axis, Figure, Ink, Room, Row, short};
 use crate::quantity::Unit;
+use crate::{histograms, scatter_matrix};
 
 /// Stages that are drawn, at most; a path of more is told so.
-const MOST_STAGES: usize = 12;
+pub(crate) const MOST_STAGES: usize = 12;
 /// Points of a scatter plot and outliers of a box on a page, which is to stay small.
 const PAGE_POINTS: usize = 60;
 const PAGE_OUTLIERS: usize = 16;
+/// Points of all cells of the scatter matrix on a page.
+const PAGE_DOTS: usize = 600;
 
 /// A run's path as X-Lap draws it.
 pub struct XLap<'a> {
@@ -33,6 +36,10 @@ pub struct XLap<'a> {
     pub stages: Vec<(String, [usize; 2])>,
     /// The whole while the run went on; `None`: nothing says when traces began.
     pub over_time: Option<&'a OverTime>,
+    /// How often each stage took how long.
+    pub histograms: &'a [StageHistogram],
+    /// How the stages go with each other.
+    pub scatter_matrix: &'a ScatterMatrix,
 }
 
 impl<'a> XLap<'a> {
@@ -41,7 +48,8 @@ impl<'a> XLap<'a> {
         let stages = figures.stages.iter().filter(|stage| stage.role != "end-to-end");
         let stages = stages.map(|stage| (stage.stage.clone(), [stage.from, stage.to])).collect();
         let (typical, over_time) = (figures.traces.typical.as_ref(), figures.over_time.as_ref());
-        Self { jitter: &figures.jitter, typical, hertz, stages, over_time }
+        let (histograms, scatter_matrix) = (&figures.histograms[..], &figures.scatter_matrix);
+        Self { jitter: &figures.jitter, typical, hertz, stages, over_time, histograms, scatter_matrix }
     }
 
     /// All that can be drawn; a sentence for each that cannot.
@@ -51,8 +59,9 @@ impl<'a> XLap<'a> {
 
     fn drawn(&self, room: Room) -> (Vec<DrawnFigure>, Vec<String>) {
         let nothing = |what: &str| format!("no {what}: no trace has every stage of the path and the whole");
+        let histograms = histograms::figure(self.histograms, self.hertz);
         if self.jitter.traces == 0 {
-            return (Vec::new(), vec![nothing("figure of stages")]);
+            return (histograms.into_iter().collect(), vec![nothing("other figure of stages")]);
         }
         let mut missing = Vec::new();
         let mut figures = Vec::new();
@@ -68,6 +77,7 @@ impl<'a> XLap<'a> {
         }
         figures.push(self.boxes(room, "jitter", |stage| stage.below.as_ref()));
         figures.push(self.boxes(room, "jitter-all", |stage| stage.all.as_ref()));
+        figures.extend(histograms);
         if self.jitter.above == 0 {
             let threshold = self.jitter.threshold_ticks.map_or("none".into(), |ticks| short(self.ns(ticks)));
             missing.push(format!("no causes of outliers: no trace takes longer than the threshold, {threshold}"));
@@ -75,13 +85,16 @@ impl<'a> XLap<'a> {
             figures.extend([self.above_and_below(room), self.causes(room)]);
         }
         figures.push(self.correlations());
+        figures.push(scatter_matrix::figure(self.scatter_matrix, self.hertz, room));
         (figures, missing)
     }
 
     /// The figures in a page, for wide screens and narrow ones.
     pub(crate) fn blocks(&self) -> Vec<Block> {
         let few = self.jitter.with_fewer(PAGE_POINTS, PAGE_OUTLIERS);
-        let few = XLap { jitter: &few, stages: self.stages.clone(), ..*self };
+        let matrix =
+            self.scatter_matrix.with_fewer(PAGE_POINTS.min(PAGE_DOTS / self.scatter_matrix.cells.len().max(1)));
+        let few = XLap { jitter: &few, scatter_matrix: &matrix, stages: self.stages.clone(), ..*self };
         let (wide, missing) = few.drawn(Room::Wide);
         let (narrow, _) = few.drawn(Room::Narrow);
         let drawn = wide.into_iter().zip(narrow).flat_map(|(wide, narrow)| {
@@ -346,6 +359,7 @@ fn told(fit: Option<Fit>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_analysis::figures::Histogram;
 
     fn jitter(traces: usize, above: usize) -> Jitter {
         let of = |values: [i64; 2]| JitterBox {
@@ -372,6 +386,17 @@ mod tests {
         Jitter { traces, left_out: 7, threshold_ticks: Some(6.0), above, uncaused: above, several: 0, stages }
     }
 
+    fn histogram() -> StageHistogram {
+        let of = [&[1_000][..], &[900], &[1_100]];
+        let histogram = Histogram::of(of);
+        StageHistogram { stage: "a<0".into(), is_whole: false, traces: 1, missing: 0, refused: 0, histogram }
+    }
+
+    fn matrix(traces: usize) -> ScatterMatrix {
+        let stages = ["a<0", "end-to-end"].map(String::from).into();
+        ScatterMatrix { traces, left_out: 7, stages, more_stages: 0, kinds: vec![], more_kinds: (0, 0), cells: vec![] }
+    }
+
     fn drawn(jitter: &Jitter) -> (Vec<DrawnFigure>, Vec<String>) {
         let window = |begins_ticks, traces, whole_ticks| TimeWindow { begins_ticks, traces, whole_ticks };
         let windows =
@@ -385,7 +410,10 @@ mod tests {
         };
         let over_time = OverTime { window_ticks: 1_000_000_000, windows, trend: Some(trend) };
         let (stages, over_time) = (Vec::new(), Some(&over_time));
-        XLap { jitter, typical: None, hertz: 1_000_000_000, stages, over_time }.figures()
+        let histograms = &[histogram()][..jitter.traces.min(1)];
+        let scatter_matrix = &matrix(jitter.traces);
+        let (typical, hertz) = (None, 1_000_000_000);
+        XLap { jitter, typical, hertz, stages, over_time, histograms, scatter_matrix }.figures()
     }
 
     #[test]
@@ -410,7 +438,7 @@ mod tests {
         );
         let (figures, missing) = drawn(&jitter(3, 0));
         let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
-        assert_eq!(names, ["over-time", "jitter", "jitter-all", "correlation"]);
+        assert_eq!(names, ["over-time", "jitter", "jitter-all", "histogram", "correlation", "pairs"]);
         assert!(
             missing.len() == 2 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
             "{missing:?}"
@@ -420,7 +448,8 @@ mod tests {
     #[test]
     fn a_path_of_many_stages_says_how_many_are_drawn_and_names_are_text() {
         let (figures, _) = drawn(&jitter(30, 3));
-        for figure in figures.into_iter().filter(|figure| figure.name != "over-time") {
+        let of_stages = |figure: &DrawnFigure| !["over-time", "histogram", "pairs"].contains(&figure.name);
+        for figure in figures.into_iter().filter(of_stages) {
             let svg = figure.svg();
             assert!(figure.caption.contains("The first 12 stages of 20 are drawn"), "{}", figure.caption);
             assert!(figure.caption.contains("n = 30 traces") && figure.caption.contains("7 without; 3 above"));
