@@ -125,7 +125,8 @@ def test_bins_hold_what_every_interval_allows_and_holes_are_counted(tickscope, r
         held(stage["histogram"], intervals)
         if lossy:
             assert (missing == len(lossy_run.LOST)) == (missing > 0)
-            words = f"{stage['stage'].replace('>', '&gt;')} n = {len(intervals)}" + (f", {missing} lack a stamp" if missing else "")
+            holes = f", {missing} lack a stamp" if missing else ""
+            words = f"{stage['stage'].replace('>', '&gt;')} n = {len(intervals)}{holes}"
             text = re.sub(r"</text><text[^>]*>", " ", (tmp_path / "figures/histogram.svg").read_text())
             assert words in text, words
     shown = found["scatter_matrix"]

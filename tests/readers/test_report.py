@@ -1,5 +1,6 @@
 """The page of a run as a file: what it says agrees with the table, fits into its size, and no text of a run is markup in it."""
 
+import collections
 import fcntl
 import hashlib
 import html
@@ -11,6 +12,7 @@ import struct
 import subprocess
 from fractions import Fraction
 
+import duckdb
 import lossy_run
 import pytest
 from conftest import TREE
@@ -136,6 +138,32 @@ def test_the_first_sentences_say_what_was_measured_which_stage_is_slowest_and_ho
     assert relay.startswith("relay.tsc is known to ±") and server.startswith("server.tsc is known to ±")
     assert state == "Mind: 37\u00a0stamps lost; 37\u00a0traces lack a point of the path."
     assert said["table"]["slowest"] == ["relay.sent>server.received", "client.send>relay.received"]
+
+
+def test_each_column_over_time_has_the_bounds_of_the_traces_that_began_in_it(tickscope, run, tmp_path):
+    said = json.loads(subprocess.run([tickscope, "report", run, "--json"], check=True, capture_output=True).stdout)
+    overview, stages = said["figures"]["overview"], [stage["stage"] for stage in said["figures"]["stages"]]
+    file = tmp_path / "durations.csv"
+    subprocess.run([tickscope, "export", run, "--csv", file], check=True, capture_output=True)
+    measured = f"from read_csv('{file}') where outcome = 'measured'"
+    rows = duckdb.sql(f"select id, stage, estimate_ticks, lo_ticks, hi_ticks {measured}").fetchall()
+    # One trace a millisecond, by the counter that is the reference.
+    column = lambda number: number * lossy_run.HERTZ // 1000 // overview["column_ticks"]
+    assert sum(overview["holes"]) == len(lossy_run.LOST) and overview["holes"][column(2010)] > 0
+    assert overview["holes_elsewhere"] == 0 and sum(overview["traces"]) == lossy_run.TRACES - len(lossy_run.LOST)
+    assert [stages[of["stage"]] for of in overview["stages"]][:2] == ["end-to-end", "client.send>relay.received"]
+    for of in overview["stages"]:
+        inside = collections.defaultdict(list)
+        for number, stage, *ends in rows:
+            if stage == stages[of["stage"]] and number not in lossy_run.LOST:
+                inside[column(number)].append(ends)
+        for number, shown in enumerate(of["columns"]):
+            assert (shown is None) == (number not in inside)
+            ends = [sorted(end) for end in zip(*inside[number])]
+            for (estimate, below, above), rank in zip(shown or [], (0, (len(inside[number]) - 1) // 2, -1)):
+                exact, lo, hi = (end[rank] for end in ends)
+                assert estimate == exact and estimate - below <= lo and hi <= estimate + above
+                assert below + above <= (hi - lo) * (1 + 1e-6) + 2, "no wider than 24 bits make it"
 
 
 def test_the_slowest_trace_its_cause_and_the_lost_ones_are_told(tickscope, run):

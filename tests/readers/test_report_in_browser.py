@@ -13,7 +13,7 @@ import pytest
 from conftest import TREE
 from page_look import COLOUR, CUT, GRAPHIC_CONTRAST, TEXT_CONTRAST, TEXTS, contrast
 
-FIGURES = ["trace", "boxes", "histogram", "clock-map-0", "clock-map-1"]
+FIGURES = ["overview", "trace", "boxes", "histogram", "clock-map-0", "clock-map-1"]
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +111,57 @@ def test_a_trace_is_chosen_by_keyboard_and_scrolled_into_view(shared_page):
     assert page.trouble == []
 
 
+@pytest.mark.parametrize("width", [1400, 400])
+def test_two_clicks_lead_from_the_first_screen_to_the_worst_trace(shared_page, width):
+    page = shared_page(width=width)
+    in_sight = lambda of: 0 <= of.bounding_box()["y"] < 900
+    first = page.get_by_role("link", name="All traces over time")
+    assert in_sight(first), "it is on the first screen"
+    first.click()
+    second = page.get_by_role("button", name="The slowest trace")
+    assert in_sight(second) and in_sight(page.locator("#overview"))
+    second.click()
+    slow = f"id {lossy_run.SLOW}"
+    assert chosen(page) == (slow, slow, slow) and in_sight(page.locator("#list"))
+    page.locator("#list [role=option]").first.click()
+
+
+PLACE = """which => {
+  const box = document.getElementById("overview"), { xaxis, yaxis, _size } = box._fullLayout;
+  const { left, top } = box.getBoundingClientRect(), { x, y } = box.data.find((one) => one.customdata);
+  return [left + _size.l + xaxis.l2p(x[which]), top + yaxis._offset + yaxis.l2p(y[which])];
+}"""
+
+
+def test_the_overview_is_zoomed_by_dragging_and_by_buttons_and_a_circle_leads_to_its_trace(shared_page):
+    page = shared_page(width=1000)
+    page.get_by_role("link", name="Over time", exact=True).click()
+    shown = "document.getElementById('overview')._fullLayout.xaxis.range"
+    span = lambda: page.evaluate(f"{shown}.map(Number)")
+    wait = lambda what: page.wait_for_function(f"() => {{ const [from, to] = {shown}; return {what}; }}")
+    whole = span()
+    box = page.locator("#overview .nsewdrag").first.bounding_box()
+    at = lambda share: (box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.move(*at(0.2))
+    page.mouse.down()
+    page.mouse.move(*at(0.6), steps=5)
+    page.mouse.up()
+    wait(f"to - from < {0.5 * (whole[1] - whole[0])}")
+    page.get_by_role("button", name="Zoom in").click()
+    wait(f"to - from < {0.3 * (whole[1] - whole[0])}")
+    before = span()
+    page.get_by_role("button", name="Earlier").click()
+    wait(f"from < {before[0]}")
+    page.get_by_role("button", name="Whole run").click()
+    wait(f"Math.abs(from - {whole[0]}) < 1e-6 && Math.abs(to - {whole[1]}) < 1e-6")
+    page.mouse.click(*page.evaluate(PLACE, 0))
+    page.wait_for_function(f"document.querySelector('#trace-words strong').textContent === 'id {lossy_run.SLOW}'")
+    placed = "data[data.length - 1].x[0] === data.find((one) => one.customdata).x[0]"
+    assert page.evaluate(f"() => {{ const {{ data }} = document.getElementById('overview'); return {placed}; }}")
+    page.locator("#list [role=option]").first.click()
+    assert page.trouble == []
+
+
 def test_error_bars_are_those_of_the_data(shared_page):
     page = shared_page()
     page.locator("#list [role=option]").nth(1).click()
@@ -143,7 +194,7 @@ def test_a_figure_is_zoomed_and_moved_by_keyboard(shared_page, figure):
 def test_everything_that_can_be_operated_is_reached_with_the_tab_key_alone(open_page):
     page = open_page()
     reached = set()
-    for _ in range(80):
+    for _ in range(100):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("() => document.activeElement.id || document.activeElement.tagName + (document.activeElement.name ?? '')"))
         if page.evaluate("() => document.activeElement === document.body"):

@@ -17,6 +17,7 @@ use tickscope_trace::{Clocks, Layout, Quantile, Stage, StageRole, StageRow, Stag
 use crate::error::Error;
 use crate::jitter::Jitter;
 use crate::over_time::OverTime;
+use crate::overview::Overview;
 use crate::path_columns::PathColumns;
 use crate::scan::{Part, Piece, Sink};
 use crate::scatter_matrix::ScatterMatrix;
@@ -49,6 +50,8 @@ pub struct Figures {
     pub tail: Tail,
     /// The whole while the run goes on; `None`: no trace is whole, or nothing says when they began.
     pub over_time: Option<OverTime>,
+    /// The whole and its stages while the run goes on, with bounds; `None` as above.
+    pub overview: Option<Overview>,
 }
 
 /// How often a stage took how long.
@@ -134,9 +137,12 @@ impl Collector {
         let relative_ticks: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
         let path = path.in_time();
         let names = path.names(layout);
-        let first = path.stages().last().map(|&whole| layout.stages()[whole].from);
+        let whole = path.stages().last().copied();
+        let first = whole.map(|whole| layout.stages()[whole].from);
         let instant = |raw: i64| Some(clocks.instant(first?, raw)?[0]);
+        let origin = path.begun().iter().filter_map(|&raw| instant(raw)).min();
         let bounds: Vec<u64> = path.stages().iter().map(|&stage| relative_ticks[stage]).collect();
+        let begins = |ticks: &[Option<i64>]| instant(ticks[layout.stages()[whole?].from]?)?.checked_sub(origin?);
         let on_path = layout.trunk().len();
         let points = layout.points().iter().enumerate();
         let points = points.map(|(at, point)| FigurePoint {
@@ -147,7 +153,7 @@ impl Collector {
         });
         Ok(Figures {
             points: points.collect(),
-            traces: self.traces.finish(layout, clocks, &stages, &relative_ticks)?,
+            traces: self.traces.finish((layout, clocks), &stages, &relative_ticks, begins)?,
             stages,
             end_to_end: histograms.iter().filter(|of| of.is_whole).find_map(|of| of.histogram.clone()),
             histograms,
@@ -156,6 +162,7 @@ impl Collector {
             scatter_matrix: ScatterMatrix::of(&path, &names),
             tail: Tail::of(&path, &names, &bounds, slow),
             over_time: OverTime::of(&path, instant, bounds.last().copied().unwrap_or(0)),
+            overview: Overview::of(&path, instant),
         })
     }
 }

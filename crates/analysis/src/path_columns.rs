@@ -1,5 +1,5 @@
 //! Estimates of the stages that add up to the whole, of the traces that have all of them: a sink that grows with the
-//! run, 8 bytes a stage and trace, and 12 more a trace.
+//! run, 16 bytes a stage and trace, and 12 more a trace.
 
 use tickscope_trace::{Layout, StageRole};
 
@@ -11,11 +11,15 @@ pub(crate) struct PathColumns {
     /// Indices in the layout, the whole last.
     stages: Vec<usize>,
     values: Vec<Vec<i64>>,
+    /// How far below each value the truth can lie, and above, rounded outward to 24 bits.
+    reach: [Vec<Vec<f32>>; 2],
     /// Raw tick of each trace at the first point.
     begun: Vec<i64>,
     /// Class of each trace's id.
     kinds: Vec<i32>,
     left_out: u64,
+    /// Raw ticks at the first point of those that have it.
+    holes_begun: Vec<i64>,
 }
 
 impl PathColumns {
@@ -24,7 +28,9 @@ impl PathColumns {
     }
 
     fn none(stages: Vec<usize>) -> Self {
-        Self { values: vec![Vec::new(); stages.len()], stages, begun: Vec::new(), kinds: Vec::new(), left_out: 0 }
+        let reach = [(); 2].map(|()| vec![Vec::new(); stages.len()]);
+        let (values, begun, kinds) = (vec![Vec::new(); stages.len()], Vec::new(), Vec::new());
+        Self { stages, values, reach, begun, kinds, left_out: 0, holes_begun: Vec::new() }
     }
 
     /// The same, the trace that began first first: ids need not be in order of time.
@@ -35,6 +41,9 @@ impl PathColumns {
         let mut order: Vec<usize> = (0..self.begun.len()).collect();
         order.sort_by_key(|&row| self.begun[row]);
         for column in self.values.iter_mut().chain([&mut self.begun]) {
+            *column = order.iter().map(|&row| column[row]).collect();
+        }
+        for column in self.reach.iter_mut().flatten() {
             *column = order.iter().map(|&row| column[row]).collect();
         }
         self.kinds = order.iter().map(|&row| self.kinds[row]).collect();
@@ -49,6 +58,13 @@ impl PathColumns {
     /// By stage: what it took in each trace.
     pub(crate) fn values(&self) -> &[Vec<i64>] {
         &self.values
+    }
+
+    /// Estimate, lower end and upper end of a stage in a trace.
+    pub(crate) fn interval(&self, stage: usize, row: usize) -> [i64; 3] {
+        let estimate = self.values[stage][row];
+        let [below, above] = self.reach.each_ref().map(|columns| columns[stage][row] as u64);
+        [estimate, estimate.saturating_sub_unsigned(below), estimate.saturating_add_unsigned(above)]
     }
 
     /// What the whole took in each trace.
@@ -69,6 +85,11 @@ impl PathColumns {
     /// Traces that lack a stage or the whole.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Raw ticks at the first point, of those that lack a stage or the whole and have it.
+    pub(crate) fn holes_begun(&self) -> &[i64] {
+        &self.holes_begun
     }
 
     /// Names of the stages, that of the whole last.
@@ -98,17 +119,25 @@ fn route(layout: &Layout) -> Option<Vec<usize>> {
 impl Part for PathColumns {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         let Some((&whole, _)) = self.stages.split_last() else { return Ok(()) };
-        let ends = &piece.layout.stages()[whole];
-        for row in (0..piece.traces.len()).filter(|&row| !piece.traces.repeats(row, [ends.from, ends.to])) {
-            let estimate = |&stage: &usize| piece.durations.stages()[stage].estimate.get(row);
-            match self.stages.iter().map(estimate).collect::<Option<Vec<i64>>>() {
-                Some(all) => self.values.iter_mut().zip(all).for_each(|(column, value)| column.push(value)),
-                None => {
-                    self.left_out += 1;
-                    continue;
-                }
+        let ends_of_whole = &piece.layout.stages()[whole];
+        for row in
+            (0..piece.traces.len()).filter(|&row| !piece.traces.repeats(row, [ends_of_whole.from, ends_of_whole.to]))
+        {
+            let ends = |&stage: &usize| {
+                let of = &piece.durations.stages()[stage];
+                Some([of.estimate.get(row)?, of.lo.get(row)?, of.hi.get(row)?])
+            };
+            let Some(all) = self.stages.iter().map(ends).collect::<Option<Vec<[i64; 3]>>>() else {
+                self.left_out += 1;
+                self.holes_begun.extend(piece.traces.points()[ends_of_whole.from].get(row));
+                continue;
+            };
+            for (stage, [estimate, lo, hi]) in all.into_iter().enumerate() {
+                self.values[stage].push(estimate);
+                self.reach[0][stage].push(outward(estimate.abs_diff(lo)));
+                self.reach[1][stage].push(outward(hi.abs_diff(estimate)));
             }
-            self.begun.extend(piece.traces.points()[ends.from].get(row));
+            self.begun.extend(piece.traces.points()[ends_of_whole.from].get(row));
             self.kinds.push(piece.traces.kinds()[row]);
         }
         Ok(())
@@ -124,19 +153,42 @@ impl Sink for PathColumns {
 
     fn merge(&mut self, part: Self) -> Result<(), Error> {
         self.values.iter_mut().zip(part.values).for_each(|(all, mut more)| all.append(&mut more));
+        let reach = part.reach.into_iter().flatten();
+        self.reach.iter_mut().flatten().zip(reach).for_each(|(all, mut more)| all.append(&mut more));
         self.begun.extend(part.begun);
+        self.holes_begun.extend(part.holes_begun);
         self.kinds.extend(part.kinds);
         self.left_out += part.left_out;
         Ok(())
     }
 }
 
+/// The next distance of 24 bits that is no shorter.
+fn outward(distance: u64) -> f32 {
+    let near = distance as f32;
+    if (near as u128) < u128::from(distance) { near.next_up() } else { near }
+}
+
 #[cfg(test)]
 impl PathColumns {
     /// Columns that nobody scanned.
     pub(crate) fn made(values: Vec<Vec<i64>>, left_out: u64) -> Self {
-        let kinds = vec![0; values.last().map_or(0, Vec::len)];
-        Self { values, left_out, kinds, ..Self::none(Vec::new()) }
+        let rows = values.last().map_or(0, Vec::len);
+        let reach = [(); 2].map(|()| vec![vec![0.0; rows]; values.len()]);
+        let stages = (0..values.len()).collect();
+        Self { values, left_out, kinds: vec![0; rows], reach, ..Self::none(stages) }
+    }
+
+    /// The same, the truth so far below and above each value of a stage.
+    pub(crate) fn with_reach(mut self, stage: usize, reach: [Vec<u64>; 2]) -> Self {
+        let columns = self.reach.iter_mut().zip(reach);
+        columns.for_each(|(columns, of)| columns[stage] = of.into_iter().map(outward).collect());
+        self
+    }
+
+    /// The same, and traces that lack a stage which began then.
+    pub(crate) fn with_holes(self, holes_begun: Vec<i64>) -> Self {
+        Self { holes_begun, ..self }
     }
 
     /// The same, of ids of these kinds.
@@ -171,6 +223,14 @@ mod tests {
         assert!(found[0] == "a.x>a.y" && found[2].contains("end-to-end"), "{found:?}");
         // Of two ways to one end nothing adds up.
         assert_eq!(names(&["a.x > a.y", "a.x > a.w", "a.y > a.z", "a.w > a.z"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_distance_of_24_bits_is_never_shorter() {
+        for distance in [0, 1, (1 << 24) - 1, (1 << 24) + 1, (1 << 40) + 1, u64::MAX - 1, u64::MAX] {
+            let kept = outward(distance);
+            assert!(kept as u64 >= distance && kept as f64 <= distance as f64 * (1.0 + 1e-6), "{distance} {kept}");
+        }
     }
 
     #[test]

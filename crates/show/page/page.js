@@ -84,6 +84,18 @@
   const redraw = () => drawing.forEach((_, id) => draw(id));
 
   // Zoom and move along the time or duration axis, for who has no pointer.
+  const move = (id, key) => {
+    const steps = {
+      "+": [0.15, -0.15], "=": [0.15, -0.15], "-": [-0.2, 0.2], ArrowLeft: [-0.1, -0.1], ArrowRight: [0.1, 0.1],
+    };
+    if (key === "0") draw(id);
+    else if (steps[key]) {
+      const [from, to] = byId(id)._fullLayout.xaxis.range.map(Number);
+      const [first, last] = steps[key];
+      Plotly.relayout(id, { "xaxis.range": [from + (to - from) * first, to + (to - from) * last] });
+    } else return false;
+    return true;
+  };
   const keyboard = (id, label) => {
     const box = byId(id);
     box.tabIndex = 0;
@@ -91,15 +103,8 @@
     box.after(element("p", { class: "keys" }, "Drag or + − to zoom, ← → to move, 0 or a double click to show all."));
     box.setAttribute("aria-label", `${label} Plus and minus zoom, left and right move, 0 shows all.`);
     box.addEventListener("keydown", (event) => {
-      const steps = { "+": [0.15, -0.15], "=": [0.15, -0.15], "-": [-0.2, 0.2], ArrowLeft: [-0.1, -0.1], ArrowRight: [0.1, 0.1] };
       if (event.ctrlKey || event.metaKey || event.altKey || event.target !== box) return;
-      if (event.key === "0") draw(id);
-      else if (steps[event.key]) {
-        const [from, to] = box._fullLayout.xaxis.range.map(Number);
-        const [first, last] = steps[event.key];
-        Plotly.relayout(box, { "xaxis.range": [from + (to - from) * first, to + (to - from) * last] });
-      } else return;
-      event.preventDefault();
+      if (move(id, event.key)) event.preventDefault();
     });
   };
   const figure = (id, label, drawn) => {
@@ -273,6 +278,12 @@
     byId("typical-legend").hidden = listed[chosen] === data.typical;
     draw("trace");
     words();
+    mark();
+  };
+  const show = (index) => {
+    choose(index);
+    byId("traces").scrollIntoView();
+    list.focus({ preventScroll: true });
   };
   list.addEventListener("keydown", (event) => {
     const moves = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + 8, PageUp: chosen - 8, Home: 0, End: options.length - 1 };
@@ -280,6 +291,144 @@
     choose(moves[event.key]);
     event.preventDefault();
   });
+
+  // ---- over time -----------------------------------------------------------------------------------------------
+
+  const { overview } = data;
+  const seconds = (ticks) => ticks / unit.hertz;
+  const begun = listed.map((trace) => (trace.begins_ticks !== undefined && trace.stages[whole] ? trace : null));
+  // A row's scale: by powers of ten where one column flattens the others, of logarithms that are computed here.
+  const scale = (columns, also) => {
+    const known = columns.filter(Boolean);
+    const ends = [...known.flatMap(([shortest, , longest]) => [shortest[0], longest[0]]), ...also].map(units);
+    let low = Math.min(...ends), high = Math.max(...ends);
+    const log = low > 0 && high > 20 * low;
+    high = known.reduce((most, [, , longest]) => Math.max(most, units(longest[0] + longest[2])), high);
+    if (!log) low = known.reduce((least, [shortest]) => Math.min(least, units(shortest[0] - shortest[1])), low);
+    const beyond = Math.log10(low) - 9; // what is no duration has no place: below the row
+    const at = (ticks) => (log ? (ticks > 0 ? Math.log10(units(ticks)) : beyond) : units(ticks));
+    const span = log ? range([Math.log10(low), Math.log10(high)], 0.12) : range([low, high], 0.12);
+    return { log, at, span, ticks: log ? powers(span) : {} };
+  };
+  const powers = ([low, high]) => {
+    const every = [];
+    for (let power = Math.ceil(low); power <= high; power++) every.push(power);
+    const step = Math.ceil(every.length / 4);
+    const tickvals = every.filter((_, index) => index % step === 0);
+    const label = (power) => (power < 0 ? (10 ** power).toFixed(-power) : count(10 ** power));
+    return { tickvals, ticktext: tickvals.map(label) };
+  };
+  const place = ([estimate, below, above]) => `${near(estimate)} ${interval([estimate, below, above])}`;
+  const rowName = (number) => (number ? arrow(overview.stages[number].stage) : "end to end");
+  const row = ({ columns }, number, x, also) => {
+    const { at, span, ticks, log } = scale(columns, also);
+    const axes = { xaxis: "x", yaxis: number ? `y${number + 1}` : "y" };
+    const bars = (ends, tone, share) => ({
+      type: "bar", x, width: seconds(overview.column_ticks), ...axes, hoverinfo: "skip",
+      base: columns.map((of) => of && at(ends(of)[0])), y: columns.map((of) => of && at(ends(of)[1]) - at(ends(of)[0])),
+      marker: { color: faded(tone, share), line: { width: 0 } },
+    });
+    const possible = bars(([low, , high]) => [low[0] - low[1], high[0] + high[2]], "second", 0.25);
+    const estimated = bars(([low, , high]) => [low[0], high[0]], "accent", 0.3);
+    const middle = columns.map((of) => of && of[1]);
+    const words = ([shortest, median, longest], column) =>
+      `${plain(rowName(number))}<br>${count(overview.traces[column])} traces` +
+      `<br>longest ${place(longest)} ${unit.name}<br>median ${place(median)}<br>shortest ${place(shortest)}`;
+    const medians = {
+      type: "scatter", mode: "markers", x, ...axes, y: middle.map((of) => of && at(of[0])),
+      marker: { size: 3.5, color: colour("accent") },
+      error_y: {
+        type: "data", symmetric: false, thickness: 1, width: 0, color: colour("second"),
+        array: middle.map((of) => (of ? at(of[0] + of[2]) - at(of[0]) : 0)),
+        arrayminus: middle.map((of) => (of ? at(of[0]) - at(of[0] - of[1]) : 0)),
+      },
+      text: columns.map((of, column) => of && words(of, column)), hovertemplate: "%{text}<extra></extra>",
+    };
+    return { traces: [possible, estimated, medians], at, span, ticks, log, axes };
+  };
+  const singles = ({ at, axes }) => {
+    const shown = begun.map((trace, index) => ({ trace, index })).filter(({ trace, index }) => trace && isSlow(index));
+    const slow = {
+      type: "scatter", mode: "markers", ...axes, customdata: shown.map(({ index }) => index),
+      x: shown.map(({ trace }) => seconds(trace.begins_ticks)), y: shown.map(({ trace }) => at(trace.stages[whole][0])),
+      marker: { symbol: "circle-open", size: 6, color: colour("third"), line: { width: 1.2 } },
+      text: shown.map(({ trace }) => `${plain(named(trace))}<br>${place(trace.stages[whole])} ${unit.name}`),
+      hovertemplate: "%{text}<extra></extra>",
+    };
+    const marker = { symbol: "diamond", size: 10, color: colour("ink") };
+    return [slow, { ...slow, ...chosenPlace(at), customdata: undefined, text: "the chosen trace", marker }];
+  };
+  const chosenPlace = (at) => {
+    const shown = [begun[chosen]].filter(Boolean);
+    const [x, y] = [(trace) => seconds(trace.begins_ticks), (trace) => at(trace.stages[whole][0])];
+    return { x: shown.map(x), y: shown.map(y) };
+  };
+  let markAt = null;
+  const mark = () => {
+    const box = byId("overview");
+    if (!markAt || !box.data) return;
+    const { x, y } = chosenPlace(markAt);
+    Plotly.restyle(box, { x: [x], y: [y] }, [box.data.length - 1]);
+  };
+  const lost = ({ axes, span: [low, high] }, x) => {
+    const holes = overview.holes.map((number, column) => ({ number, column })).filter(({ number }) => number);
+    return {
+      type: "scatter", mode: "markers", ...axes, x: holes.map(({ column }) => x[column]),
+      y: holes.map(() => low + (high - low) * 0.04),
+      marker: { symbol: "x-thin", size: 6, line: { width: 1.4, color: colour("second") } },
+      text: holes.map(({ number }) => `${count(number)} lack a stamp`), hovertemplate: "%{text}<extra></extra>",
+    };
+  };
+  const overviewFigure = () => {
+    const x = overview.traces.map((_, column) => seconds(overview.column_ticks * (column + 0.5)));
+    const slow = begun.filter((trace, index) => trace && isSlow(index));
+    const singly = slow.map((trace) => trace.stages[whole][0]);
+    const rows = overview.stages.map((stage, number) => row(stage, number, x, number ? [] : singly));
+    const [top] = rows;
+    const letters = Math.floor((byId("overview").clientWidth - 110) / 7.5);
+    const heights = rows.map((_, number) => (number ? 84 : 190)), gap = 38, above = 26, below = 52;
+    const inside = heights.reduce((sum, height) => sum + height, 0) + gap * (rows.length - 1);
+    let from = inside;
+    const axes = {}, annotations = [];
+    rows.forEach(({ span, ticks, log }, number) => {
+      const domain = [Math.max(0, (from - heights[number]) / inside), from / inside];
+      const name = number ? `yaxis${number + 1}` : "yaxis";
+      const labels = { nticks: number ? 3 : 5, ...ticks };
+      axes[name] = axis("", { range: span, domain, fixedrange: true, zeroline: false, ...labels });
+      const more = (number ? "" : `, ${unit.name}`) + (log ? ", log" : "");
+      const words = cut(rowName(number), letters - (log ? 10 : 4)) + more;
+      annotations.push({
+        text: plain(words), showarrow: false, font: { color: colour("ink"), size: 12 },
+        xref: "paper", x: 0, xanchor: "left", yref: "paper", y: domain[1], yanchor: "bottom", yshift: 8,
+      });
+      from -= heights[number] + gap;
+    });
+    const end = seconds(overview.column_ticks * overview.traces.length);
+    const across = range([0, end, ...slow.map((trace) => seconds(trace.begins_ticks))], 0.01);
+    const anchor = rows.length > 1 ? `y${rows.length}` : "y";
+    markAt = top.at;
+    return {
+      traces: [...rows.flatMap(({ traces }) => traces), lost(top, x), ...singles(top)],
+      figure: layout({
+        height: inside + above + below, hovermode: "closest", barmode: "overlay", annotations, ...axes,
+        margin: { l: 10, r: 18, t: above, b: 10 },
+        xaxis: axis("seconds since the first trace", { range: across, anchor, zeroline: false }),
+      }),
+    };
+  };
+  const overviewWords = () => {
+    const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
+    const { column_ticks, holes_elsewhere, more_stages } = overview;
+    const shown = begun.filter((trace, index) => trace && isSlow(index)).length;
+    const lacking = sum(overview.holes) + holes_elsewhere;
+    const elsewhere = holes_elsewhere ? `, ${count(holes_elsewhere)} of them without a known beginning` : "";
+    const without = lacking ? `; ${count(lacking)} more lack a stage${elsewhere}` : "";
+    byId("overview-caption").textContent =
+      `${count(sum(overview.traces))} traces with every stage, in ${count(overview.traces.length)} columns of ` +
+      `${up(column_ticks)} ${unit.name}${without}. The ${count(shown)} slowest are drawn one by one.` +
+      (more_stages ? ` ${count(more_stages)} further stages are not drawn.` : "");
+    byId("holes-legend").hidden = !sum(overview.holes);
+  };
 
   // ---- boxes ----------------------------------------------------------------------------------------------------------
 
@@ -445,6 +594,13 @@
 
   // ---- the page -------------------------------------------------------------------------------------------------------
 
+  if (overview) {
+    figure("overview", "All traces over time, end to end and each stage.", overviewFigure);
+    overviewWords();
+  } else {
+    const why = "No trace has every stage, or nothing relates the first point's clock to the reference.";
+    byId("over-time").replaceChildren(element("h2", {}, "Over time"), element("p", {}, why));
+  }
   figure("trace", "The chosen trace over time, a lane for each node.", traceFigure);
   figure("boxes", "Box plots of every stage; the same in numbers below.", boxesFigure);
   figure("histogram", "Histogram of the durations from end to end.", histogramFigure);
@@ -461,6 +617,19 @@
   histogramWords();
   redraw();
 
+  if (overview) byId("overview").on("plotly_click", ({ points: [point] }) => {
+    if (point.customdata !== undefined) show(point.customdata);
+  });
+  for (const button of document.querySelectorAll("#over-time button[data-key]")) {
+    button.addEventListener("click", () => move("overview", button.dataset.key));
+  }
+  for (const way of document.querySelectorAll(".to-slowest")) {
+    way.hidden = !data.worst.length;
+    way.addEventListener("click", (event) => {
+      event.preventDefault();
+      show(typical.length);
+    });
+  }
   byId("boxes-log").addEventListener("change", () => draw("boxes"));
   byId("histogram-log").addEventListener("change", () => draw("histogram"));
   for (const choice of document.getElementsByName("theme")) {

@@ -11,6 +11,8 @@ use crate::plot::{Axis, Figure, Ink, short};
 use crate::quantity::Unit;
 use crate::x_lap::{MOST_STAGES, short_number};
 
+/// Its name for files.
+pub(crate) const NAME: &str = "histogram";
 /// A band that is higher than so many times the highest count leaves the figure.
 const MOST_ABOVE: f64 = 2.5;
 
@@ -32,7 +34,7 @@ pub(crate) fn figure(all: &[StageHistogram], hertz: u64) -> Option<DrawnFigure> 
          each bin by itself, whatever the clocks did within their bounds. Traces of each: {}.{more}",
         counts.join("; ")
     );
-    Some(DrawnFigure::of("histogram", "How often each stage took how long".into(), caption, drawings))
+    Some(DrawnFigure::of(NAME, "How often each stage took how long".into(), caption, drawings))
 }
 
 fn panel(stage: &StageHistogram, hertz: u64) -> Option<Figure> {
@@ -100,7 +102,11 @@ mod tests {
         let ends =
             [estimates.clone(), estimates.iter().map(|n| n - 7).collect(), estimates.iter().map(|n| n + 9).collect()];
         let found = figure(&[stage("a>b", ends.clone(), 3), stage("whole", ends, 0)], 1_000_000_000).unwrap();
-        assert!(found.caption.contains("a>b n = 2002, 3 lack a stamp, 0 (truly 0 to "), "{}", found.caption);
+        assert!(
+            found.caption.contains("a>b n = 2002, 3 lack a stamp, 2 longer than 0.16 µs, the band up to "),
+            "{}",
+            found.caption
+        );
         assert!(found.caption.contains("; whole n = 2002, "), "{}", found.caption);
         let svg = found.svg();
         let points = |after: &str| svg.split(after).nth(1).and_then(|rest| rest.split_once('"')).unwrap().0.to_string();

@@ -1,8 +1,8 @@
 //! The page itself: template, style, script and figures in one file, and no larger than promised.
 
 use serde::Serialize;
-use tickscope_analysis::Age;
 use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histogram, KeptTraces, StageBox};
+use tickscope_analysis::{Age, Overview};
 
 use crate::age::AgeTable;
 use crate::document::{Block, html};
@@ -22,6 +22,10 @@ const SCRIPT: &str = include_str!("../page/page.js");
 /// In the place of figures for which the page has no room.
 const NO_ROOM: &str = "<p>This page has no room for them: tickscope figures draws them as files.</p>";
 
+/// From the first screen to the whole run, and to its worst trace.
+const JUMP: &str = "<p class=\"jump\"><a href=\"#over-time\">All traces over time</a> <a href=\"#traces\" \
+                    class=\"to-slowest\">The slowest trace</a></p>\n";
+
 /// What the script draws from.
 #[derive(Serialize)]
 struct Drawn<'a> {
@@ -29,6 +33,7 @@ struct Drawn<'a> {
     points: &'a [FigurePoint],
     stages: &'a [StageBox],
     end_to_end: &'a Option<Histogram>,
+    overview: &'a Option<Overview>,
     measured: u64,
     typical: &'a Option<DrawnTrace>,
     worst: &'a [DrawnTrace],
@@ -109,6 +114,7 @@ fn fill(
         points: &figures.points,
         stages: &figures.stages,
         end_to_end: &figures.end_to_end,
+        overview: &figures.overview,
         measured: figures.traces.measured,
         typical: &figures.traces.typical,
         worst: &figures.traces.worst[..worst],
@@ -126,6 +132,7 @@ fn fill(
         about = Text(chapters::about(report)),
         alarms = html(&chapters::alarms(report)),
         lead = html(&lead),
+        jump = if worst > 0 { JUMP } else { "" },
         bar = if doubtful { String::new() } else { path_bar::bar(report) },
         slow = if doubtful { String::new() } else { html(&SlowTraces::of(report.analysis, &figures.tail).blocks()) },
         assumptions = html(&chapters::assumptions(report)),

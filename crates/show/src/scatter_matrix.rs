@@ -161,8 +161,8 @@ impl<'a> Drawn<'a> {
         format!(
             "{}. Below the diagonal a dot is a trace, the stage of the column to the right, that of the row upward, \
              each between the ends in its own cell of the diagonal; above it Pearson r, Spearman s and the number of \
-             traces n. Traces with every stage: {traces}, {left_out} lack one and are in no cell{part}.{longer}{}{narrow} \
-             Of estimates: neighbours share a stamp, and with it its error.",
+             traces n. Traces with every stage: {traces}, {left_out} lack one and are in no \
+             cell{part}.{longer}{}{narrow} Of estimates: neighbours share a stamp, and with it its error.",
             names.collect::<Vec<_>>().join(", "),
             kinds_told(kinds.iter().map(|kind| (kind.kind, kind.traces, drawn(kind).count())), *more_kinds)
         )

@@ -22,7 +22,7 @@ pub(crate) const MOST_STAGES: usize = 12;
 const PAGE_POINTS: usize = 60;
 const PAGE_OUTLIERS: usize = 16;
 /// Points of all cells of the scatter matrix on a page.
-const PAGE_DOTS: usize = 600;
+const PAGE_DOTS: usize = 200;
 
 /// A run's path as X-Lap draws it.
 pub struct XLap<'a> {
@@ -97,7 +97,9 @@ impl<'a> XLap<'a> {
         let few = XLap { jitter: &few, scatter_matrix: &matrix, stages: self.stages.clone(), ..*self };
         let (wide, missing) = few.drawn(Room::Wide);
         let (narrow, _) = few.drawn(Room::Narrow);
-        let drawn = wide.into_iter().zip(narrow).flat_map(|(wide, narrow)| {
+        // The page has a histogram of the whole that answers the pointer, and no room for one of each stage.
+        let both = wide.into_iter().zip(narrow).filter(|(wide, _)| wide.name != histograms::NAME);
+        let drawn = both.flat_map(|(wide, narrow)| {
             let mut blocks = vec![Block::Heading(wide.title), Block::Note(wide.caption)];
             match (wide.drawings, narrow.drawings) {
                 (drawings, _) if drawings.len() > 1 => {

@@ -66,6 +66,9 @@ pub struct DrawnTrace {
     pub original: Option<String>,
     /// Which passage of the id.
     pub occurrence: i32,
+    /// When it began, in ticks of the reference after the first whole trace did; `None`: not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begins_ticks: Option<i64>,
     /// By point: how long after the path's first point.
     pub since_first: Vec<Option<Drawn>>,
     /// By stage: how long it took.
@@ -169,15 +172,15 @@ impl Keeper {
         self.incomplete.extend(later.incomplete.into_iter().take(room));
     }
 
-    /// The traces kept, with their durations.
+    /// The traces kept, with their durations; `begins`: when a trace began, by its ticks at all points.
     pub(super) fn finish(
         self,
-        layout: &Layout,
-        clocks: &Clocks,
+        (layout, clocks): (&Layout, &Clocks),
         boxes: &[StageBox],
         relative_ticks: &[u64],
+        begins: impl Fn(&[Option<i64>]) -> Option<i64>,
     ) -> Result<KeptTraces, Error> {
-        let draw = |kept: Vec<Kept>| drawn(layout, clocks, boxes, relative_ticks, kept);
+        let draw = |kept: Vec<Kept>| drawn((layout, clocks), boxes, relative_ticks, kept, &begins);
         let whole = layout.stages().iter().position(|stage| stage.role == StageRole::EndToEnd);
         let median = whole.and_then(|whole| boxes[whole].quantiles.as_ref()).map(|found| found.median.estimate);
         let typical = median.and_then(|median| {
@@ -217,11 +220,11 @@ fn mixed(id: i64, kind: i32, occurrence: i32) -> u64 {
 }
 
 fn drawn(
-    layout: &Layout,
-    clocks: &Clocks,
+    (layout, clocks): (&Layout, &Clocks),
     boxes: &[StageBox],
     relative_ticks: &[u64],
     kept: Vec<Kept>,
+    begins: impl Fn(&[Option<i64>]) -> Option<i64>,
 ) -> Result<Vec<DrawnTrace>, Error> {
     let column = |point: usize| kept.iter().map(|kept| kept.ticks[point]).collect::<Column>();
     let traces = Traces::new(
@@ -241,6 +244,7 @@ fn drawn(
             kind: kept.kind,
             id: kept.id.0,
             original: None,
+            begins_ticks: begins(&kept.ticks),
             occurrence: kept.occurrence,
             since_first: since_first.stages().iter().map(|point| place(point, row)).collect(),
             cause: cause(layout, boxes, relative_ticks, &stages),
@@ -306,7 +310,7 @@ mod tests {
         }
         let boxes: Vec<_> =
             layout.stages().iter().zip(&mut values).map(|(stage, values)| StageBox::of(stage, values)).collect();
-        all.finish(&layout, &clocks, &boxes, &relative).unwrap()
+        all.finish((&layout, &clocks), &boxes, &relative, |ticks| ticks[0]).unwrap()
     }
 
     fn ids(traces: &[DrawnTrace]) -> Vec<i64> {
