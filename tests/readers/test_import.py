@@ -2,9 +2,15 @@
 
 import csv
 import json
+import re
+import shutil
+import struct
 import subprocess
 from fractions import Fraction
 
+import lossy_run
+import pyarrow as arrow
+import pyarrow.parquet as parquet
 import pytest
 import x_lap_pair as x_lap
 
@@ -167,3 +173,138 @@ def test_what_is_wrong_with_a_table_is_refused_with_its_line_and_what_helps(comm
 def test_what_is_wrong_with_a_mapping_is_refused_with_what_helps(command, tmp_path, was, now, said):
     ended = imported(command, tmp_path, MAPPING.replace(was, now), code=2, a_csv=TABLE)
     assert said in ended.stderr, ended.stderr
+
+
+PERF = """# captured on: a day
+ my prog  4711/4712 [003] 12345.678901234:  net:net_dev_queue: dev=lo skbaddr=0xffff888100000001 len=60
+        ffffffff81000000 dev_queue_xmit ([kernel.kallsyms])
+ my prog  4711/4712 [003] 12345.678902234:  net:net_dev_xmit: dev=lo skbaddr=0xffff888100000001 len=60 rc=0
+ my prog  4711/4712 [003] 12345.678999000:  sched:sched_switch: prev_comm=a next_pid=5
+    swapper     0 [001] 12346.000000000:  net:net_dev_queue: dev=lo skbaddr=0xffff888100000002 len=60
+    swapper     0 [001] 12346.000000777:  net:net_dev_xmit: dev=lo skbaddr=0xffff888100000002 len=60 rc=0
+"""
+FTRACE = """          <idle>-0     [001] d..2.  1234.567890: net_dev_queue: dev=lo skbaddr=0x1 len=60
+            prog-71    [000] .....  1234.567893: net_dev_xmit: dev=lo skbaddr=0x1 len=60 rc=0
+"""
+EVENTS = """[[file]]
+path = "events.txt"
+format = "{form}"
+node = "host"
+clock = "monotonic"
+unit = "s"
+id = "skbaddr"
+points = {{ queued = "{prefix}net_dev_queue", sent = "{prefix}net_dev_xmit" }}
+[layout]
+path = ["host.queued", "host.sent"]
+"""
+
+
+def test_events_of_perf_and_of_ftrace_are_stamps_by_a_key_of_theirs(command, tmp_path):
+    cases = (("perf", "net:", PERF, 3, [777, 1000]), ("ftrace", "", FTRACE, 0, [3000]))
+    for form, prefix, text, others, expected in cases:
+        (tmp_path / form).mkdir()
+        said = imported(command, tmp_path / form, EVENTS.format(form=form, prefix=prefix), events_txt=text).stdout
+        (file,) = json.loads(said)["files"]
+        assert (file["stamps"], file["others"], file["not_taken"]) == (2 * len(expected), others, 0)
+        found = durations(command, tmp_path / form / "run", 0)
+        assert sorted(int(row["estimate_ticks"]) for row in found.values() if row["stage"] != "end-to-end") == expected
+
+
+def capture(packets, magic=0xA1B23C4D, link=1, order="<"):
+    """A pcap with nanoseconds, of packets of UDP over IPv4 over Ethernet: seconds, nanoseconds, ports, payload."""
+    out = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, link)
+    for seconds, part, (source, destination), payload in packets:
+        udp = struct.pack(">HHHH", source, destination, 8 + len(payload), 0) + payload
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, b"\x7f\0\0\1", b"\x7f\0\0\2") + udp
+        frame = (bytes(12) + b"\x08\x00" + ip).ljust(60, b"\0")
+        out += struct.pack(order + "IIII", seconds, part, len(frame), len(frame)) + frame
+    return out
+
+
+PACKETS = """[[file]]
+path = "net.pcap"
+format = "pcap"
+node = "host"
+clock = "realtime"
+id = "payload 4 le64"
+points = { request = "dst 7400", reply = "src 7400" }
+[layout]
+path = ["host.request", "host.reply"]
+"""
+
+
+def test_captured_packets_are_stamps_of_the_kernel_by_their_ports_and_an_id_in_the_payload(command, tmp_path):
+    begin, packets = 1_763_849_123, []
+    for number in range(50):
+        payload = b"head" + struct.pack("<q", number - 25)
+        packets.append((begin + number, 100, (40000, 7400), payload))
+        packets.append((begin + number, 100 + 3001 + number, (7400, 40000), payload))
+        packets.append((begin + number, 200, (53, 53), b""))
+    for name, order in (("little", "<"), ("big", ">")):
+        (tmp_path / name).mkdir()
+        said = imported(command, tmp_path / name, PACKETS, net_pcap=capture(packets, order=order)).stdout
+        (file,) = json.loads(said)["files"]
+        assert (file["stamps"], file["others"]) == (100, 50)
+        found = durations(command, tmp_path / name / "run", 0)
+        path = {key[1]: int(row["estimate_ticks"]) for key, row in found.items() if key[2] != "end-to-end"}
+        assert path == {number - 25: 3001 + number for number in range(50)}
+    whole = capture(packets)
+    wrong = ((whole[:-7], "packet 150.*cut off"), (whole[:20], "24 bytes"), (b"\n\r\r\n" + whole[4:], "editcap"),
+             (capture([(begin, 1, (1, 7400), b"abc")]), "expected 12 bytes of payload, found 3"))
+    for text, expected in wrong:
+        assert re.search(expected, imported(command, tmp_path, PACKETS, code=2, net_pcap=text).stderr), expected
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_table_of_parquet_goes_in_by_the_names_of_its_columns(command, tmp_path):
+    rows = 1000
+    columns = {"seq": list(range(rows)), "t1": [10**9 + 1000 * i for i in range(rows)], "text": ["x"] * rows,
+               "t2": [None if i == 7 else 10**9 + 1000 * i + 5 * i for i in range(rows)]}
+    parquet.write_table(arrow.table(columns), tmp_path / "a.parquet", compression="snappy")
+    mapping = ('[[file]]\npath = "a.parquet"\nformat = "parquet"\nnode = "n"\nclock = "monotonic"\nid = "seq"\n'
+               'points = { begin = "t1", end = "t2" }\n[layout]\npath = ["n.begin", "n.end"]\n')
+    assert 'compression="zstd"' in imported(command, tmp_path, mapping, code=2).stderr
+    parquet.write_table(arrow.table(columns), tmp_path / "a.parquet", compression="zstd")
+    (file,) = json.loads(imported(command, tmp_path, mapping).stdout)["files"]
+    assert (file["rows"], file["stamps"], file["not_taken"]) == (rows, 2 * rows - 1, 1)
+    found = durations(command, tmp_path / "run", 0)
+    stage = {key[1]: row["estimate_ticks"] for key, row in found.items() if key[2] != "end-to-end"}
+    assert stage == {i: "" if i == 7 else str(5 * i) for i in range(rows)}
+    damaged = (tmp_path / "a.parquet").read_bytes()
+    shutil.rmtree(tmp_path / "run")
+    said = imported(command, tmp_path, mapping, code=2, a_parquet=damaged[:-40]).stderr
+    assert "a.parquet" in said and "expected Parquet" in said
+
+
+def test_spans_that_were_exported_come_back_with_the_same_durations_and_say_what_was_lost(command, tmp_path):
+    source = lossy_run.make(tmp_path / "source")
+    command("export", source, "--otlp", tmp_path / "all.otlp")
+    mapping = ('[[file]]\npath = "all.otlp"\nformat = "otlp"\nnode = "relay"\nclock = "realtime"\nid = "trace"\n'
+               'service = "relay"\npoints = { received = "relay.received>relay.sent start", '
+               'sent = "relay.received>relay.sent end" }\n[layout]\npath = ["relay.received", "relay.sent"]\n')
+    (file,) = json.loads(imported(command, tmp_path, mapping).stdout)["files"]
+    assert file["stamps"] == 2 * lossy_run.TRACES and file["others"] > lossy_run.TRACES
+    back = durations(command, tmp_path / "run", 0)
+    for (_, number, stage), row in durations(command, source, 0).items():
+        if stage == "relay.received>relay.sent":
+            found = back[0, number, stage]
+            exact = Fraction(int(row["estimate_ticks"]) * 10**9, lossy_run.HERTZ)
+            assert exact <= int(found["estimate_ticks"]) < exact + 2, "a span encloses the estimates"
+    cut = (tmp_path / "all.otlp").read_bytes()[:-3]
+    shutil.rmtree(tmp_path / "run")
+    assert "cut off" in imported(command, tmp_path, mapping, code=2, all_otlp=cut).stderr
+
+
+@pytest.mark.parametrize("mapping, text, expected", [
+    (EVENTS.format(form="perf", prefix="net:"), PERF + "prog 1 [000] 12\n", r"events.txt:8: expected an event"),
+    (EVENTS.format(form="perf", prefix="net:").replace("skbaddr", "skb"), PERF, r"events.txt:2: expected skb=NUMBER"),
+    (PACKETS.replace("payload 4 le64", "payload 4 le63"), "", "payload 0 le64"),
+    (PACKETS.replace("dst 7400", "7400"), "", "dst PORT"),
+    (EVENTS.format(form="otlp", prefix=""), "", "expected trace as the id"),
+    (EVENTS.format(form="perf", prefix="net:").replace("points = {", 'time = "a"\npoint_column = "b"\n#'), PERF,
+     "point_column"),
+])
+def test_what_is_wrong_with_events_packets_and_spans_is_refused(command, tmp_path, mapping, text, expected):
+    name = "net_pcap" if "pcap" in mapping else "events_txt"
+    assert re.search(expected, imported(command, tmp_path, mapping, code=2, **{name: text}).stderr)
+    assert not (tmp_path / "run").exists()

@@ -10,6 +10,7 @@ use tickscope_tick::{Clock, NodeName, Ordering, PointName};
 use crate::cells::Separator;
 use crate::error::Error;
 use crate::form::{Plan, ReadClock, Table, Times, Unit, Zero, misnamed, shortened, shortened_to};
+use crate::records::Form;
 
 /// Letters of what the reader of TOML says.
 const MOST_TOLD: usize = 300;
@@ -29,7 +30,7 @@ struct FileText {
     path: PathBuf,
     node: String,
     #[serde(default)]
-    format: Form,
+    format: Format,
     #[serde(default)]
     clock: Option<String>,
     #[serde(default)]
@@ -60,16 +61,28 @@ struct FileText {
     zero: Zero,
     #[serde(default)]
     ordering: Option<String>,
+    #[serde(default)]
+    service: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Form {
+enum Format {
     /// A table with a line of names.
     #[default]
     Csv,
     /// A log of Cloudprofiler's identity handlers: a tick of the time-stamp counter and the id of a tuple in each line.
     Cloudprofiler,
+    /// What `perf script` prints.
+    Perf,
+    /// What the kernel's tracer prints, and trace-cmd's report.
+    Ftrace,
+    /// Packets, as tcpdump writes them.
+    Pcap,
+    /// Spans of OpenTelemetry, as protobuf.
+    Otlp,
+    /// A table of Parquet.
+    Parquet,
 }
 
 /// Reads a mapping; paths in it start at `folder`.
@@ -109,9 +122,22 @@ fn expect_one_clock_each(tables: &[Table]) -> Result<(), String> {
     Ok(())
 }
 
+impl Format {
+    fn form(self, separator: Option<Separator>) -> Form {
+        match self {
+            Self::Csv => Form::Cells(separator.unwrap_or_default()),
+            Self::Cloudprofiler => Form::Cells(separator.unwrap_or(Separator::Blanks)),
+            Self::Perf | Self::Ftrace => Form::Events,
+            Self::Pcap => Form::Packets,
+            Self::Otlp => Form::Spans,
+            Self::Parquet => Form::Parquet,
+        }
+    }
+}
+
 impl FileText {
     fn table(self, folder: &Path) -> Result<Table, String> {
-        let is_log = self.format == Form::Cloudprofiler;
+        let is_log = self.format == Format::Cloudprofiler;
         let clock = self.clock(is_log)?;
         let times = self.times(is_log)?;
         let of_log = |name: &str| is_log.then(|| name.to_owned());
@@ -121,11 +147,12 @@ impl FileText {
             .ok_or("expected the name of the column of ids, found none. Add id = \"NAME\"")?;
         let ordering = self.ordering.as_deref().unwrap_or("plain");
         let known = Ordering::ALL.into_iter().find(|known| known.name() == ordering);
-        Ok(Table {
+        let table = Table {
             file: folder.join(self.path),
             node: NodeName::new(self.node).map_err(misnamed)?,
             clock,
-            separator: self.separator.unwrap_or(if is_log { Separator::Blanks } else { Separator::Comma }),
+            form: self.format.form(self.separator),
+            service: self.service,
             columns: self.columns.or_else(|| is_log.then(|| ["tick", "id"].map(String::from).to_vec())),
             id,
             kind: self.kind,
@@ -135,7 +162,9 @@ impl FileText {
             ordering: known.ok_or_else(|| {
                 format!("expected an ordering (plain, before, after), found '{}'. Correct it", shortened(ordering))
             })?,
-        })
+        };
+        table.form.check(&table)?;
+        Ok(table)
     }
 
     fn clock(&self, is_log: bool) -> Result<ReadClock, String> {

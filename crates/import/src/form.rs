@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tickscope_store::LayoutText;
 use tickscope_tick::{Clock, NameError, NodeName, Ordering, PointName, decimal};
 
-use crate::cells::Separator;
+use crate::records::Form;
 
 /// Everything that becomes one run.
 #[derive(Clone, Debug)]
@@ -27,7 +27,9 @@ pub(crate) struct Table {
     pub file: PathBuf,
     pub node: NodeName,
     pub clock: ReadClock,
-    pub separator: Separator,
+    pub form: Form,
+    /// The service whose spans are meant; `None`: all.
+    pub service: Option<String>,
     /// Names of its columns, where its first line does not name them.
     pub columns: Option<Vec<String>>,
     pub id: String,
@@ -36,6 +38,32 @@ pub(crate) struct Table {
     pub times: Times,
     pub zero: Zero,
     pub ordering: Ordering,
+}
+
+impl Table {
+    /// What says which trace a record is of: the columns of id, kind and value, each once.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = vec![self.id.clone()];
+        for key in [&self.kind, &self.value].into_iter().flatten() {
+            if !keys.contains(key) {
+                keys.push(key.clone());
+            }
+        }
+        keys
+    }
+
+    /// The columns of times.
+    pub fn times_wanted(&self) -> Vec<String> {
+        match &self.times {
+            Times::Of(_, time) | Times::Named { time, .. } => vec![time.clone()],
+            Times::Each(points) => points.iter().map(|(_, time)| time.clone()).collect(),
+        }
+    }
+
+    /// All that records of it are asked for, in this order.
+    pub fn columns_wanted(&self) -> Vec<String> {
+        [self.keys(), self.times_wanted()].concat()
+    }
 }
 
 /// Where the times of a row stand.

@@ -1,13 +1,12 @@
 //! The rows of one table, each as the stamps that it holds.
 
-use std::io::Read;
+use std::fs::File;
 
 use tickscope_tick::PointName;
 
-use crate::cells::cells;
 use crate::error::Error;
 use crate::form::{Table, Times, Zero, misnamed, shortened};
-use crate::lines::Lines;
+use crate::records::{Form, Record, Records};
 
 /// Points that a table may name by itself.
 const MOST_POINTS: usize = 256;
@@ -31,6 +30,8 @@ pub(crate) struct Counts {
     last: Vec<Option<i64>>,
     pub rows: u64,
     pub stamps: u64,
+    /// Records of the file that are none of the table's.
+    pub others: u64,
     /// Times that were empty, or 0 where that means none.
     pub not_taken: u64,
     /// Stamps earlier than the one before them of the same point: rows that were not in order, or a clock that went
@@ -59,26 +60,30 @@ enum TimePlaces {
 /// Reads all rows, and hands each stamp to `take`, with the points that are known by then.
 pub(crate) fn read(
     table: &Table,
-    input: impl Read,
+    input: File,
     mut take: impl FnMut(Stamp, &[PointName]) -> Result<(), Error>,
 ) -> Result<Counts, Error> {
-    let mut lines = Lines::of(input, &table.file);
     let mut counts = Counts::default();
     match &table.times {
         Times::Of(point, _) => counts.points.push(point.clone()),
         Times::Each(points) => counts.points.extend(points.iter().map(|(point, _)| point.clone())),
         Times::Named { .. } => {}
     }
-    let names = header(table, &mut lines)?;
-    let places = Places::of(table, &names).map_err(|why| lines.wrong(why))?;
-    while let Some(line) = lines.next()? {
-        let row = stamps_of(table, &places, names.len(), line, &mut counts);
-        for stamp in row.map_err(|why| lines.wrong(why))? {
-            counts.add(&stamp, lines.number());
-            take(stamp, &counts.points)?;
+    let (mut records, names) = Records::of(table, input)?;
+    let places = Places::of(table, &names).map_err(|why| records.wrong(table, why))?;
+    let mut stamps = Vec::new();
+    while let Some(record) = records.next()? {
+        stamps.clear();
+        let taken = stamps_of(table, &places, &record, &mut counts, &mut stamps);
+        drop(record);
+        taken.map_err(|why| records.wrong(table, why))?;
+        for stamp in &stamps {
+            counts.add(stamp, records.number());
+            take(*stamp, &counts.points)?;
         }
         counts.rows += 1;
     }
+    counts.others = records.others();
     if counts.stamps == 0 {
         return Err(Error::input(
             table.file.display(),
@@ -89,23 +94,6 @@ pub(crate) fn read(
         ));
     }
     Ok(counts)
-}
-
-/// The names of the columns.
-pub(crate) fn header<R: Read>(table: &Table, lines: &mut Lines<R>) -> Result<Vec<String>, Error> {
-    if let Some(columns) = &table.columns {
-        return Ok(columns.clone());
-    }
-    let found = lines
-        .next()?
-        .map(|line| cells(line, table.separator).map(|cells| cells.into_iter().map(String::from).collect::<Vec<_>>()));
-    match found {
-        Some(names) => names.map_err(|why| lines.wrong(why)),
-        None => Err(Error::input(
-            table.file.display(),
-            "expected a line of columns' names, found an empty file. Name another",
-        )),
-    }
 }
 
 impl Places {
@@ -137,23 +125,14 @@ impl Places {
     }
 }
 
-/// The stamps of a line; `Err`: what is wrong with it.
+/// The stamps of a record; `Err`: what is wrong with it.
 fn stamps_of(
     table: &Table,
     places: &Places,
-    columns: usize,
-    line: &str,
+    cells: &Record<'_>,
     counts: &mut Counts,
-) -> Result<Vec<Stamp>, String> {
-    let cells = cells(line, table.separator).map_err(String::from)?;
-    if cells.len() != columns {
-        return Err(format!(
-            "expected {columns} cells, found {}: '{}'. Complete the line if the file was cut off, or correct \
-             `separator`",
-            cells.len(),
-            shortened(line)
-        ));
-    }
+    stamps: &mut Vec<Stamp>,
+) -> Result<(), String> {
     let whole = |at: usize, what: &str| {
         cells[at].parse::<i64>().map_err(|_| {
             let found = shortened(&cells[at]);
@@ -170,11 +149,12 @@ fn stamps_of(
             .map_err(|_| format!("expected a kind of 32 bits, found {}. Correct it", cells[at]))
     });
     let (kind, value) = (kind.transpose()?, given(places.value).map(|at| whole(at, "value")).transpose()?);
-    let mut stamps = Vec::new();
+    let is_sparse = matches!(table.form, Form::Events | Form::Packets | Form::Spans);
     let mut add = |point: usize, at: usize, not_taken: &mut u64| {
         let tick = if cells[at].is_empty() { None } else { Some(table.clock.read(&cells[at])?) };
         match tick.filter(|&tick| tick != 0 || table.zero == Zero::Time) {
             Some(tick) => stamps.push(Stamp { point, tick, id, kind, value }),
+            None if is_sparse => {} // a record has one time
             None => *not_taken += 1,
         }
         Ok::<_, String>(())
@@ -191,7 +171,7 @@ fn stamps_of(
             add(point, *time, &mut counts.not_taken)?;
         }
     }
-    Ok(stamps)
+    Ok(())
 }
 
 impl Counts {

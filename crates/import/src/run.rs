@@ -39,6 +39,8 @@ pub struct FileRead {
     pub rows: u64,
     /// Stamps taken of it.
     pub stamps: u64,
+    /// Records of the file that are none of the table's: other events, packets, spans.
+    pub others: u64,
     /// Times that say that no stamp was taken.
     pub not_taken: u64,
     /// Stamps earlier than the one before them of the same point.
@@ -243,6 +245,7 @@ impl FileRead {
             node: table.node.clone(),
             rows: counts.rows,
             stamps: counts.stamps,
+            others: counts.others,
             not_taken: counts.not_taken,
             backward: counts.backward,
             first_backward: counts.first_backward,
@@ -253,6 +256,9 @@ impl FileRead {
     pub fn sentence(&self) -> String {
         let (rows, stamps) = (counted(self.rows, "row"), counted(self.stamps, "stamp"));
         let mut text = format!("{}: {rows}, {stamps} of {}", self.file.display(), self.node);
+        if self.others > 0 {
+            text += &format!("; {} not asked for", counted(self.others, "other record"));
+        }
         if self.not_taken > 0 {
             text += &format!("; {} not taken there", counted(self.not_taken, "stamp"));
         }

@@ -21,7 +21,8 @@ use crate::cells::Separator;
 use crate::error::{Error, open};
 use crate::form::{Plan, ReadClock, Table, Times, Unit, Zero, misnamed, shortened};
 use crate::lines::Lines;
-use crate::rows::{header, read};
+use crate::records::{Form, header};
+use crate::rows::read;
 use yaml::Yaml;
 
 /// Both sides, sender first.
@@ -111,7 +112,7 @@ fn files(yaml: &Yaml, folder: &Path) -> Result<Vec<PathBuf>, String> {
 /// The names of a table's columns.
 fn names(file: &Path) -> Result<Vec<String>, Error> {
     let plain = Table { file: file.into(), ..plain(0) };
-    header(&plain, &mut Lines::of(open(file)?, file))
+    header(&plain, Separator::Comma, &mut Lines::of(open(file)?, file))
 }
 
 /// A table without columns.
@@ -120,7 +121,8 @@ fn plain(side: usize) -> Table {
         file: PathBuf::new(),
         node: NodeName::new(SIDES[side]).expect("a plain name"),
         clock: ReadClock { clock: Clock::Tsc, unit: Unit::Ticks, hertz: 1, tolerance_ppm: 0, origin: String::new() },
-        separator: Separator::Comma,
+        form: Form::Cells(Separator::Comma),
+        service: None,
         columns: None,
         id: String::new(),
         kind: None,

@@ -6,22 +6,25 @@ use std::path::{Path, PathBuf};
 
 use tickscope_import::import;
 
+/// A description and its tables, by their names.
+type Files = &'static [(&'static str, &'static [u8])];
+
 /// What is mutated: a description, and its tables.
-const SAMPLES: [(&str, &[(&str, &str)]); 3] = [
+const SAMPLES: [(&str, Files); 6] = [
     (
         "xlap.yml",
         &[
             (
                 "xlap.yml",
-                "data_files: {sender: s.csv, receiver: r.csv}\ncycle_reference: {sender: A_C, receiver: C_C}\n\
+                b"data_files: {sender: s.csv, receiver: r.csv}\ncycle_reference: {sender: A_C, receiver: C_C}\n\
                  time_reference: {sender: A_T, receiver: C_T}\npacket_types: {Data: 0, Ack: 1}\nstamps:\n\
                  \x20 A_C: {Source: sender, Type: cycle}\n  A_T: {Source: sender, Type: time}\n\
                  \x20 B_C: {Source: sender, Type: cycle}\n  C_C: {Source: receiver, Type: cycle}\n\
                  \x20 C_T: {Source: receiver, Type: time}\n  D_C: {Source: receiver, Type: cycle}\n\
                  durations:\n  AB: {Start: A, Stop: B}\n",
             ),
-            ("s.csv", "SeqNo,Kind,A_C,A_T,B_C,C_C,C_T,D_C\n1,0,1000,10,1500,0,0,0\n2,0,3001000,1010,3001500,0,0,0\n"),
-            ("r.csv", "SeqNo,Kind,A_C,A_T,B_C,C_C,C_T,D_C\n1,0,0,0,0,500,7,900\n2,1,0,0,0,2000500,1007,2000900\n"),
+            ("s.csv", b"SeqNo,Kind,A_C,A_T,B_C,C_C,C_T,D_C\n1,0,1000,10,1500,0,0,0\n2,0,3001000,1010,3001500,0,0,0\n"),
+            ("r.csv", b"SeqNo,Kind,A_C,A_T,B_C,C_C,C_T,D_C\n1,0,0,0,0,500,7,900\n2,1,0,0,0,2000500,1007,2000900\n"),
         ],
     ),
     (
@@ -29,14 +32,14 @@ const SAMPLES: [(&str, &[(&str, &str)]); 3] = [
         &[
             (
                 "map.toml",
-                "[[file]]\npath = \"a.csv\"\nnode = \"a\"\nclock = \"realtime\"\nunit = \"s\"\nid = \"id\"\n\
+                b"[[file]]\npath = \"a.csv\"\nnode = \"a\"\nclock = \"realtime\"\nunit = \"s\"\nid = \"id\"\n\
                  kind = \"k\"\nvalue = \"v\"\nzero = \"missing\"\npoints = { send = \"t1\", sent = \"t2\" }\n\
                  [[file]]\npath = \"b.csv\"\nnode = \"b\"\nclock = \"monotonic\"\nunit = \"us\"\nid = \"n\"\n\
                  time = \"at\"\npoint_column = \"where\"\nseparator = \";\"\n\
                  [layout]\npath = [\"a.send\", \"a.sent\", \"b.in\"]\n",
             ),
-            ("a.csv", "id,t1,t2,k,v\n1,1763849123.5,1763849123.7,0,5\n2,1763849124.1,0,,\n"),
-            ("b.csv", "n;where;at\n1;in;17.25\n2;in;\"18.5\"\n"),
+            ("a.csv", b"id,t1,t2,k,v\n1,1763849123.5,1763849123.7,0,5\n2,1763849124.1,0,,\n"),
+            ("b.csv", b"n;where;at\n1;in;17.25\n2;in;\"18.5\"\n"),
         ],
     ),
     (
@@ -44,17 +47,57 @@ const SAMPLES: [(&str, &[(&str, &str)]); 3] = [
         &[
             (
                 "cp.toml",
-                "[[file]]\npath = \"spout.log\"\nformat = \"cloudprofiler\"\nnode = \"w\"\npoint = \"spout\"\n\
+                b"[[file]]\npath = \"spout.log\"\nformat = \"cloudprofiler\"\nnode = \"w\"\npoint = \"spout\"\n\
                  hertz = 2200000000\n[[file]]\npath = \"bolt.log\"\nformat = \"cloudprofiler\"\nnode = \"w\"\n\
                  point = \"bolt\"\nhertz = 2200000000\n",
             ),
-            ("spout.log", "1000 1\n2000 2\n3000 3\n"),
-            ("bolt.log", "1500 1\n2500 2\n3500 3\n"),
+            ("spout.log", b"1000 1\n2000 2\n3000 3\n"),
+            ("bolt.log", b"1500 1\n2500 2\n3500 3\n"),
+        ],
+    ),
+    (
+        "events.toml",
+        &[
+            (
+                "events.toml",
+                b"[[file]]\npath = \"events.txt\"\nformat = \"perf\"\nnode = \"h\"\nclock = \"monotonic\"\n\
+                 unit = \"s\"\nid = \"skb\"\nkind = \"cpu\"\npoints = { in = \"net:in\", out = \"net:out\" }\n",
+            ),
+            (
+                "events.txt",
+                b"a b 1/2 [000] 5.000000001:  net:in: skb=0xff len=6\n\tffff f (k)\n\
+                 c 3 [001] 5.000002:  net:out: skb=1 x\n",
+            ),
+        ],
+    ),
+    ("pcap.toml", &[("pcap.toml", PACKETS), ("net.pcap", CAPTURE)]),
+    (
+        "spans.toml",
+        &[
+            (
+                "spans.toml",
+                b"[[file]]\npath = \"spans.pb\"\nformat = \"otlp\"\nnode = \"h\"\nclock = \"realtime\"\n\
+                 id = \"trace\"\npoints = { begin = \"a start\", end = \"a end\" }\n",
+            ),
+            ("spans.pb", SPANS),
         ],
     ),
 ];
-/// Mutations in `make test`, and in `make test-all`.
-const FEW: u64 = 3_000;
+const PACKETS: &[u8] = b"[[file]]\npath = \"net.pcap\"\nformat = \"pcap\"\nnode = \"h\"\nclock = \"realtime\"\n\
+                         id = \"payload 0 le16\"\npoints = { in = \"dst 7\" }\n";
+/// A packet of four bytes of UDP over raw IPv4, at a second of 2025.
+const CAPTURE: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x65\0\0\0\
+                         \x00\x00\x20\x69\x01\0\0\0\x20\0\0\0\x20\0\0\0\
+                         \x45\0\0\x20\0\0\0\0\x40\x11\0\0\x7f\0\0\x01\x7f\0\0\x01\
+                         \0\x09\0\x07\0\x0c\0\0\x05\x06\x07\x08";
+/// Two spans of one name.
+const SPANS: &[u8] = b"\x0a\x5c\x12\x5a\x12\x2b\x0a\x10AAAAAAAABBBBBBBB\x12\x02ss\x2a\x01a\
+                       \x39\0\0\0\0\x20\x95\x7a\x18\x41\x01\0\0\0\x20\x95\x7a\x18\
+                       \x12\x2b\x0a\x10AAAAAAAABBBBBBBC\x12\x02ss\x2a\x01a\
+                       \x39\0\0\0\0\x20\x95\x7a\x18\x41\x01\0\0\0\x20\x95\x7a\x18";
+
+/// Mutations in `make test`, for each of the samples together, and in `make test-all`.
+const FEW: u64 = 9_000;
 const ALL: u64 = 1_000_000;
 
 /// A generator of Marsaglia's, from a seed.
@@ -126,10 +169,14 @@ fn no_mutated_description_or_table_makes_the_import_panic_or_leave_a_part() {
     for (name, text) in SAMPLES.iter().flat_map(|(_, files)| *files) {
         fs::write(folder.join(name), text).unwrap();
     }
+    for (description, _) in SAMPLES {
+        import(&folder.join(description), &out).unwrap_or_else(|why| panic!("{why}"));
+        fs::remove_dir_all(&out).unwrap();
+    }
     for _ in 0..mutations {
         let (description, files) = SAMPLES[chance.below(SAMPLES.len())];
         let (name, text) = files[chance.below(files.len())];
-        let mut bytes = text.as_bytes().to_vec();
+        let mut bytes = text.to_vec();
         chance.mutate(&mut bytes);
         fs::write(folder.join(name), bytes).unwrap();
         match import(&folder.join(description), &out) {

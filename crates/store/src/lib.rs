@@ -84,7 +84,7 @@ pub use state::{RunState, Writing, newest_file, utc};
 pub use sweep::{
     AgeFigure, Measure, ParameterValue, SweepManifest, SweepOrder, SweepParameter, TrialRecord, TrialState,
 };
-pub use table::Written;
+pub use table::{Written, guarded};
 /// What the rows of channels and events of switches name.
 pub use tickscope_stamp::{
     block::Policy,

@@ -17,6 +17,7 @@ mod seal;
 mod writer;
 
 pub(crate) use columns::{Cell, CellColumn, Columns, columns};
+pub use guard::guarded;
 pub(crate) use reader::TableReader;
 pub(crate) use seal::forget_run_id;
 pub use writer::Written;

@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// Does `read`; a panic in it is an error, in words, and not printed.
-pub(super) fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+pub fn guarded<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();

@@ -1,0 +1,104 @@
+//! Parquet, row by row: any column of whole numbers, decimals, texts or times, by its name.
+//!
+//! Assumes: a row fits in memory. Guarantees: a value that is none of these is refused with its row and its column.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row};
+use tickscope_store::guarded;
+
+use crate::error::Error;
+use crate::form::shortened_to;
+use crate::records::Record;
+
+/// The rows of one file.
+pub(crate) struct ParquetRows {
+    rows: RowIter<'static>,
+    file: PathBuf,
+    number: u64,
+}
+
+impl ParquetRows {
+    /// The rows, and the names of their columns.
+    pub fn of(input: File, file: &Path) -> Result<(Self, Vec<String>), Error> {
+        let damaged = |error: ParquetError| damaged(file, &error.to_string());
+        let reader = held(file, || SerializedFileReader::new(input))?.map_err(damaged)?;
+        let fields = reader.metadata().file_metadata().schema().get_fields();
+        let names = fields.iter().map(|field| field.name().to_owned()).collect();
+        let rows = held(file, || RowIter::from_file_into(Box::new(reader)))?;
+        Ok((Self { rows, file: file.into(), number: 0 }, names))
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn next<'a>(&mut self) -> Result<Option<Record<'a>>, Error> {
+        let rows = &mut self.rows;
+        let row = match held(&self.file, || rows.next())? {
+            None => return Ok(None),
+            Some(row) => row.map_err(|error| damaged(&self.file, &error.to_string()))?,
+        };
+        self.number += 1;
+        self.cells(&row).map(Some)
+    }
+
+    fn cells<'a>(&self, row: &Row) -> Result<Record<'a>, Error> {
+        let columns = row.get_column_iter();
+        let cell = |(name, value): (&String, &Field)| {
+            text(value).ok_or_else(|| {
+                Error::input(
+                    format_args!("{}: row {}", self.file.display(), self.number),
+                    format_args!(
+                        "expected numbers, texts or times in '{name}', found another type. Write it without that column"
+                    ),
+                )
+            })
+        };
+        columns.map(cell).collect()
+    }
+}
+
+/// A value as a table of text has it; `None`: it is of a type that none has.
+fn text<'a>(value: &Field) -> Option<Cow<'a, str>> {
+    Some(match value {
+        Field::Null => Cow::Borrowed(""),
+        Field::Byte(number) => number.to_string().into(),
+        Field::Short(number) => number.to_string().into(),
+        Field::Int(number) => number.to_string().into(),
+        Field::Long(number) => number.to_string().into(),
+        Field::UByte(number) => number.to_string().into(),
+        Field::UShort(number) => number.to_string().into(),
+        Field::UInt(number) => number.to_string().into(),
+        Field::ULong(number) => number.to_string().into(),
+        Field::TimestampMillis(number) | Field::TimestampMicros(number) => number.to_string().into(),
+        Field::Float(number) => number.to_string().into(),
+        Field::Double(number) => number.to_string().into(),
+        Field::Str(text) => text.clone().into(),
+        _ => return None,
+    })
+}
+
+/// The library that reads Parquet panics on some damaged files.
+fn held<T>(file: &Path, read: impl FnOnce() -> T) -> Result<T, Error> {
+    guarded(read).map_err(|why| damaged(file, &why))
+}
+
+fn damaged(file: &Path, why: &str) -> Error {
+    const MOST_TOLD: usize = 200;
+    if let Some((_, codec)) = why.split_once("Disabled feature at compile time: ") {
+        let found = format!(
+            "expected Parquet that is compressed by zstd, LZ4 or not at all, found {codec}. Write it again, as with \
+             compression=\"zstd\" of pyarrow"
+        );
+        return Error::input(file.display(), found);
+    }
+    let why = shortened_to(why, MOST_TOLD);
+    let found = format!("expected Parquet, found a file that cannot be read: {why}. Write it again");
+    Error::input(file.display(), found)
+}
