@@ -87,7 +87,7 @@ def machines_file(folder):
 
 
 SHOWN = ["show", "report", "tail", "figures", "export", "compare", "check", "doctor", "collect", "age"]
-SHOWN += ["sweep", "sustain", "load", "perfetto", "otherwise", "import", "relate"]
+SHOWN += ["sweep", "sustain", "load", "perfetto", "otherwise", "import", "relate", "runs"]
 
 
 @pytest.mark.parametrize("command", SHOWN)
@@ -98,6 +98,7 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, ste
         "compare": ["compare", swinging_run, steady_run],
         "export": ["export", swinging_run, "--csv", tmp_path / "run.csv"], "doctor": ["doctor"],
         "perfetto": ["export", swinging_run, "--perfetto", tmp_path / "run.pftrace"],
+        "runs": ["runs", swinging_run.parent],
         "otherwise": ["export", swinging_run, "--hdr", tmp_path / "run.hlog"],
         "figures": ["figures", swinging_run, "--out", tmp_path / "figures"],
         # Of a kept run: of another, what is slow may not be resolved, and no share be told.

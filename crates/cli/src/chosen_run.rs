@@ -78,7 +78,7 @@ fn directory(named: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The directories in `folder` that hold a `run.json`, newest first.
-fn runs_below(folder: &Path) -> Vec<PathBuf> {
+pub fn runs_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let began = |path: PathBuf| {
         let written = fs::metadata(Paths::of(&path).manifest()).ok()?.modified().ok()?;

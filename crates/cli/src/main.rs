@@ -4,6 +4,7 @@
 
 mod age;
 mod agent;
+mod archive;
 mod check;
 mod chosen_run;
 mod clock;
@@ -30,6 +31,7 @@ mod progress;
 mod relate;
 mod report;
 mod run;
+mod runs;
 mod show;
 mod sustain;
 mod sweep;
@@ -61,6 +63,10 @@ fn main() -> ExitCode {
         Command::Resume(options) => run::resume(options),
         Command::Finish(options) => finish::finish(options),
         Command::Show(options) => show::show(options),
+        Command::Runs(options) => runs::runs(options),
+        Command::Rm(options) => runs::rm(options),
+        Command::Pack(options) => runs::pack(options),
+        Command::Unpack(options) => runs::unpack(options),
         Command::Check(options) => check::check(options),
         Command::Ids(options) => ids::ids(options),
         Command::Report(options) => report::report(options),

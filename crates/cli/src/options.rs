@@ -20,6 +20,7 @@ use tickscope_trace::Quantile;
 use crate::failure::Failure;
 
 mod exchange;
+mod house;
 mod load;
 mod noise;
 mod run;
@@ -27,6 +28,7 @@ mod seconds;
 mod sustain;
 
 pub use exchange::{ExportFormat, ExportOptions, ImportOptions};
+pub use house::{PackOptions, RmOptions, RunsOptions, UnpackOptions};
 pub use load::{GeneratorOptions, RepliesOption, TransportOption};
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
@@ -91,6 +93,14 @@ pub enum Command {
     Export(ExportOptions),
     /// Make a run of other programs' files: X-Lap's tables, Cloudprofiler's logs, any table by a mapping
     Import(ImportOptions),
+    /// List the runs of a folder: when, how long, nodes, stamps, size, findings
+    Runs(RunsOptions),
+    /// Remove whole runs
+    Rm(RmOptions),
+    /// Pack a run into one file, a tar archive, held against its digests
+    Pack(PackOptions),
+    /// Unpack a run, held against its digests
+    Unpack(UnpackOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
