@@ -163,7 +163,7 @@ mod tests {
             (line.cpu, line.pid, line.time, line.event),
             ("003", Some("4712"), "12345.678901234", "net:net_dev_xmit")
         );
-        assert_eq!(line.value("skbaddr").as_deref(), Some("-131387024408576"));
+        assert_eq!(line.value("skbaddr").as_deref(), Some("-131387344551936"));
         assert_eq!((line.value("len").as_deref(), line.value("le")), (Some("60"), None));
         let ftrace = "          <idle>-0     [001] d..2.  1234.567890: sched_switch: prev_comm=swapper/1 next_pid=17";
         let line = Line::of(ftrace).unwrap();
