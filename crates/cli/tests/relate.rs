@@ -183,6 +183,9 @@ fn lying(site: &Site) {
     let told = pair(&table, "n1", "n2");
     assert_eq!(told["state"], "contradicted");
     assert!(!told["direct"].is_null() && ended.err.contains("contradiction"), "{told}");
+    // Three pairs at least contradict each other, and none of them is believed more than the others.
+    let reasons = table["pairs"].as_array().unwrap().iter().map(|pair| &pair["reason"]);
+    assert!(reasons.filter(|&reason| *reason == told["reason"]).count() >= 3, "{table}");
     // What the others say of the two stands, and is right.
     assert_eq!((&told["closed"]["outside"], &pair(&table, "n3", "n0")["state"]), (&json!(0), &json!("related")));
 }
