@@ -76,15 +76,16 @@ fn e2e_a_truth_outside_its_interval_is_a_finding() {
         run.set_manifest(manifest).unwrap();
         run.write_digests().unwrap(); // not damaged, but wrong
     };
-    // As if the server's counter had been that much further ahead: beyond any interval of this run.
-    moved(GIGATICKS);
+    // As if the server's counter had been that much behind: beyond any interval of this run. Ahead, its first readings
+    // would be of a time before the map begins, whose truth nobody knows.
+    moved(-GIGATICKS);
     let shown = site.show(&[]);
     shown.said(3, &["outside their intervals", "a false bound"]);
     let (known, inside) = truth(&shown.json(3));
     // A reply that was lost has crossed one way alone.
     let crossed = ["client.send>server.received", "server.reply>client.response"].map(|stage| count(&table, stage));
     assert_eq!(known - inside, crossed.iter().sum::<u64>(), "one stage each way crosses between the nodes");
-    moved(-GIGATICKS);
+    moved(GIGATICKS);
     assert_eq!(truth(&site.show(&[]).json(0)), truth(&table));
 }
 
