@@ -46,7 +46,7 @@ def measure_codecs(options):
     ours = f"zstd, Cloudprofiler's (figure 14), 13 threads: ratio {PUBLISHED['ratio']:g}; into it"
     rows.append(figure(ours, PUBLISHED["in MB/s, 13 threads"], "MB/s", ("its disk", PUBLISHED["disk MB/s"])))
     raw["segments"] = segments()
-    return rows + [segment_row(each) for each in raw["segments"]], raw
+    return rows + [row for each in raw["segments"] for row in segment_rows(each)], raw
 
 
 def segments():
@@ -54,11 +54,13 @@ def segments():
     return [json.loads(line) for line in output_of([ENCODER, BUILD, "--threads", THREADS]).splitlines()]
 
 
-def segment_row(each):
+def segment_rows(each):
+    """Rate beside the disk's, and processor time beside that of copying the records into columns."""
     size, entropy = each["bytes_a_stamp"], each["entropy_bytes"]
     how = f"{each['stamps']} ids, {each['codec']}, threads {each['threads']}"
     title = f"segments, {how}: {size:.2f} B (entropy {entropy:.2f})"
-    return figure(title, each["m_stamps_s"], "M/s", ("disk alone", each["disk_m_stamps_s"]), **each)
+    yield figure(title, each["m_stamps_s"], "M/s", ("disk alone", each["disk_m_stamps_s"]), **each)
+    yield figure(f"segments, {how}: processor time a stamp", each["cpu_ns"], "ns", ("scatter", each["scatter_ns"]))
 
 
 def rows_of(ids, passes, disk):

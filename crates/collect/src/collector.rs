@@ -21,6 +21,7 @@ mod live;
 mod lock;
 mod names;
 mod recovery;
+mod row_groups;
 mod stored;
 mod trigger;
 mod window;
@@ -44,7 +45,7 @@ pub use names::{UNNAMED, node_names};
 use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
 use tickscope_store::thread_cpu_ns as cpu_ns;
-use tickscope_store::{Encoding, Error, Event, EventKind, Paths, Result, Spool, StampColumns};
+use tickscope_store::{Encoding, Error, Event, EventKind, Paths, Result, Spool};
 use tickscope_tick::{NodeName, PointName, own_points};
 pub use trigger::Trigger;
 use trigger::Triggers;
@@ -114,6 +115,8 @@ pub struct Report {
     pub keyless: u64,
     /// Shared memory of the pools under watch, the most at one time.
     pub pool_bytes: u64,
+    /// Memory of encoded stamps that waited for their file, the most at one time.
+    pub encoded_bytes: u64,
     /// Processor time of the collecting thread and of its encoders since it started, ns.
     pub cpu_ns: u64,
 }
@@ -152,8 +155,6 @@ pub struct Collector {
     cpu_before_ns: u64,
     /// Processor time of encoders on other threads.
     helpers_ns: u64,
-    /// Memory for the stamps of a segment; empty between two.
-    columns: StampColumns,
     steps: Steps,
 }
 
@@ -230,7 +231,6 @@ impl Collector {
             report: Report::default(),
             cpu_before_ns: cpu_ns(),
             helpers_ns: 0,
-            columns: StampColumns::default(),
             steps,
         };
         collector.tell_missing_parts()?;

@@ -4,19 +4,25 @@
 //! and number of threads. FOLDER says which disk; files made there are removed. Kinds: ids in order, and ids of 20
 //! random bits, both at distances in time that are exponential around 250 ticks (10 million a second on a counter of
 //! 2.5 GHz); and the stamps of a recorded run, point by point. `entropy_bytes` as of the example `entropy`, of tick
-//! and id. The disk: the same bytes written at once and synchronised, in MB/s and in stamps of them.
+//! and id. `cpu_ns`: processor time of all threads a stamp, from records as they lie in shared memory to the file;
+//! `copy_ns` and `scatter_ns`: that of copying the same records, and of copying them into two columns. The disk: the
+//! same bytes written at once and synchronised, in MB/s and in stamps of them.
 
 #[path = "shared/estimate.rs"]
 mod estimate;
 
 use std::error::Error;
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tickscope_store::{Codec, Encoding, Origin, Run, StampColumns, write_segment_encoded};
+use tickscope_store::{
+    Codec, Encoding, GROUP_STAMPS, Origin, Run, StampColumns, StampGroup, StampPacker, on_threads, thread_cpu_ns,
+    write_segment_groups,
+};
 
 /// Segments of each measurement, of which the median counts.
 const ROUNDS: usize = 7;
@@ -65,19 +71,26 @@ fn words() -> Result<Words, Box<dyn Error>> {
 
 fn measure(kind: &str, stamps: &StampColumns, words: &Words, place: &Path) -> Result<(), Box<dyn Error>> {
     let rows = stamps.len() as f64;
+    let records: Vec<Record> = stamps.tick.iter().copied().zip(stamps.id.iter().copied()).collect();
+    let [copy_ns, scatter_ns] = floors(&records)?.map(|ns| ns / rows);
     let entropy_bytes = (estimate::bits(&stamps.tick) + estimate::bits(&stamps.id)) / 8.0;
     for codec in Codec::ALL {
         for &encoders in &words.threads {
             let how = Encoding { codec, encoders };
-            let mut bytes = 0;
+            let (mut bytes, mut cpu_ns) = (0, Vec::new());
             let seconds = median(|| {
-                bytes = write_segment_encoded(place, stamps, &Origin::default(), how)?.bytes;
+                let before = thread_cpu_ns();
+                let (written, helpers_ns) = write(place, &records, how)?;
+                cpu_ns.push((thread_cpu_ns() - before + helpers_ns) as f64);
+                bytes = written;
                 Ok(())
             })?;
+            let cpu_ns = middle(cpu_ns) / rows;
             let disk_seconds = median(|| write_plainly(place))?;
             println!(
                 "{{\"stamps\": \"{kind}\", \"rows\": {rows}, \"codec\": \"{}\", \"threads\": {encoders}, \
-                 \"m_stamps_s\": {:.2}, \"bytes_a_stamp\": {:.4}, \"entropy_bytes\": {entropy_bytes:.4}, \
+                 \"m_stamps_s\": {:.2}, \"cpu_ns\": {cpu_ns:.2}, \"copy_ns\": {copy_ns:.2}, \
+                 \"scatter_ns\": {scatter_ns:.2}, \"bytes_a_stamp\": {:.4}, \"entropy_bytes\": {entropy_bytes:.4}, \
                  \"disk_mb_s\": {:.1}, \"disk_m_stamps_s\": {:.2}}}",
                 codec.name(),
                 rows / seconds / 1e6,
@@ -89,6 +102,53 @@ fn measure(kind: &str, stamps: &StampColumns, words: &Words, place: &Path) -> Re
     }
     fs::remove_file(place)?;
     Ok(())
+}
+
+/// A stamp as it lies in shared memory: tick and id.
+type Record = (i64, i64);
+
+/// Stamps that are read before they are packed, as a collector does.
+const PIECE: usize = 1 << 13;
+
+/// Writes the records as a segment, as a collector does. Returns its bytes, and the processor time of threads other
+/// than this one.
+fn write(place: &Path, records: &[Record], how: Encoding) -> Result<(u64, u64), Box<dyn Error>> {
+    let groups: Vec<&[Record]> = records.chunks(GROUP_STAMPS).collect();
+    let (groups, helpers_ns) = on_threads(groups.len(), how.encoders, |at| gathered(groups[at], how));
+    let groups = groups.into_iter().collect::<tickscope_store::Result<Vec<_>>>()?;
+    Ok((write_segment_groups(place, &groups, &Origin::default(), how)?.bytes, helpers_ns))
+}
+
+fn gathered(records: &[Record], how: Encoding) -> tickscope_store::Result<StampGroup> {
+    let (mut packer, mut piece) = (StampPacker::default(), StampColumns::default());
+    for records in records.chunks(PIECE) {
+        piece.tick.extend(records.iter().map(|record| record.0));
+        piece.id.extend(records.iter().map(|record| record.1));
+        piece.channel.resize(records.len(), 1);
+        piece.fill_with_nulls();
+        packer.push(&piece);
+        piece.clear();
+    }
+    packer.finish(how)
+}
+
+/// Processor time of copying the records as they are, and into two columns: what no encoder can go below.
+fn floors(records: &[Record]) -> Result<[f64; 2], Box<dyn Error>> {
+    let (mut copy, mut ticks, mut ids) = (records.to_vec(), vec![0; records.len()], vec![0; records.len()]);
+    let mut floors = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        let start = thread_cpu_ns();
+        copy.copy_from_slice(black_box(records));
+        black_box(&copy);
+        let middle = thread_cpu_ns();
+        for ((record, tick), id) in black_box(records).iter().zip(&mut ticks).zip(&mut ids) {
+            (*tick, *id) = *record;
+        }
+        black_box((&ticks, &ids));
+        floors[0].push((middle - start) as f64);
+        floors[1].push((thread_cpu_ns() - middle) as f64);
+    }
+    Ok(floors.map(middle))
 }
 
 /// The bytes of the segment again, in one write that is waited for.
@@ -108,8 +168,12 @@ fn median(mut work: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, B
         work()?;
         seconds.push(start.elapsed().as_secs_f64());
     }
-    seconds.sort_by(f64::total_cmp);
-    Ok(seconds[ROUNDS / 2])
+    Ok(middle(seconds))
+}
+
+fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[ROUNDS / 2]
 }
 
 /// Stamps of one thread that come at random; `id`: by their number and 64 random bits.

@@ -24,6 +24,7 @@ mod kept_ids;
 mod kept_stamps;
 mod manifest;
 mod noise;
+mod on_threads;
 mod originals;
 mod parcel;
 mod removed;
@@ -31,6 +32,7 @@ mod returns;
 mod rivals;
 mod run;
 mod spool;
+mod stamp_groups;
 mod stamps;
 mod state;
 mod sweep;
@@ -69,6 +71,7 @@ pub use manifest::{
     PolicyRule, ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
 pub use noise::{NoiseClass, NoiseColumns, NoiseRow, read_noise, write_noise};
+pub use on_threads::on_threads;
 pub use originals::Collision;
 pub use parcel::Parcel;
 pub use removed::{Removed, RemovedNote, sweep_removed, unlink};
@@ -76,9 +79,10 @@ pub use returns::{ReturnColumns, ReturnRow, read_returns, write_returns};
 pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};
 pub use run::{Listing, Pair, Paths, Run, Table};
 pub use spool::Spool;
+pub use stamp_groups::{StampGroup, StampPacker, write_segment_groups};
 pub use stamps::{
-    BlockRange, ChannelCount, ChannelNewest, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment,
-    part_number, write_segment, write_segment_encoded,
+    BlockRange, ChannelCount, ChannelNewest, GROUP_STAMPS, OpenBlock, Origin, PointStamps, Segment, StampColumns,
+    next_segment, part_number, write_segment, write_segment_encoded,
 };
 pub use state::{RunState, Writing, newest_file, utc};
 pub use sweep::{

@@ -231,7 +231,9 @@ mod tests {
         origin.add((7, 1), number);
         origin.counts =
             vec![ChannelCount { channel: 1, stored: rows as u64, uncommitted: 1, ..ChannelCount::default() }];
-        let origin = origin.aged(&stamps, 5);
+        let mut newest = BTreeMap::new();
+        stamps.add_newest(&mut newest);
+        let origin = origin.aged(&newest, 5);
         write_segment(&next_segment(folder).unwrap(), &stamps, &origin).unwrap();
         origin
     }

@@ -126,13 +126,10 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// What a segment of `stamps` that is written now says of their age.
-    pub fn aged(mut self, stamps: &StampColumns, written: u64) -> Self {
-        let mut newest = BTreeMap::new();
-        for (&channel, &tick) in stamps.channel.iter().zip(&stamps.tick) {
-            newest.entry(channel).and_modify(|known: &mut i64| *known = tick.max(*known)).or_insert(tick);
-        }
-        self.newest = newest.into_iter().map(|(channel, tick)| ChannelNewest { channel, tick }).collect();
+    /// The same of a segment that is written now, with the newest stamp of each channel.
+    pub fn aged(mut self, newest: &BTreeMap<i32, i64>, written: u64) -> Self {
+        let newest = newest.iter();
+        self.newest = newest.map(|(&channel, &tick)| ChannelNewest { channel, tick }).collect();
         self.written = Some(written);
         self
     }
@@ -180,6 +177,13 @@ pub struct PointStamps {
 }
 
 impl StampColumns {
+    /// Takes in the largest tick of each channel.
+    pub fn add_newest(&self, newest: &mut BTreeMap<i32, i64>) {
+        for (&channel, &tick) in self.channel.iter().zip(&self.tick) {
+            newest.entry(channel).and_modify(|known| *known = tick.max(*known)).or_insert(tick);
+        }
+    }
+
     /// Stamps of tick, id and channel alone.
     pub fn slim(tick: Vec<i64>, id: Vec<i64>, channel: Vec<i32>) -> Self {
         let mut stamps = Self { tick, id, channel, ..Self::default() };
@@ -206,7 +210,7 @@ impl StampColumns {
 
 /// Stamps a row group: what is encoded at one time, and by one thread; still large enough for its statistics to cost
 /// nothing.
-const GROUP_STAMPS: usize = 1 << 18;
+pub const GROUP_STAMPS: usize = 1 << 17;
 
 /// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
 pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
@@ -215,6 +219,11 @@ pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Re
 
 /// As [`write_segment`], encoded as `how` says. Returns what it took.
 pub fn write_segment_encoded(place: &Path, stamps: &StampColumns, origin: &Origin, how: Encoding) -> Result<Written> {
+    stamps.write_encoded(place, &footer_keys(origin), how, GROUP_STAMPS)
+}
+
+/// What the footer of a segment says of its origin.
+pub(crate) fn footer_keys(origin: &Origin) -> Vec<(&'static str, String)> {
     let mut keys = vec![(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
     if !origin.open.is_empty() {
         keys.push((OPEN_KEY, json(&origin.open)));
@@ -222,7 +231,7 @@ pub fn write_segment_encoded(place: &Path, stamps: &StampColumns, origin: &Origi
     if let Some(written) = origin.written {
         keys.extend([(NEWEST_KEY, json(&origin.newest)), (WRITTEN_KEY, written.to_string())]);
     }
-    stamps.write_encoded(place, &keys, how, GROUP_STAMPS)
+    keys
 }
 
 pub(crate) fn json(list: &impl Serialize) -> String {

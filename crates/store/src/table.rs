@@ -12,12 +12,15 @@ mod chunk;
 mod columns;
 mod delta;
 mod guard;
+mod levels;
+mod packed;
 mod reader;
 mod seal;
 mod writer;
 
 pub(crate) use columns::{Cell, CellColumn, Columns, columns};
 pub use guard::guarded;
+pub(crate) use packed::{PackedColumn, PackedGroup, packed_columns};
 pub(crate) use reader::TableReader;
 pub(crate) use seal::forget_run_id;
 pub use writer::Written;
@@ -27,6 +30,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use delta::Packer;
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::schema::types::Type;
@@ -73,6 +77,11 @@ impl Field {
         self
     }
 
+    /// Returns whether a file in which no row has a value leaves the column out.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.spared
+    }
+
     fn is_text(&self) -> bool {
         matches!(self.physical, Physical::BYTE_ARRAY)
     }
@@ -109,18 +118,10 @@ pub trait Value: Sized + Clone + Sync {
     fn encode(values: &[Self]) -> Cow<'_, [<Self::Parquet as DataType>::T]>;
     /// Error: what was found that is no value, such as bytes that are no text.
     fn decode(values: Vec<<Self::Parquet as DataType>::T>) -> Result<Vec<Self>, String>;
-    /// `values` as integers; `None`: they are none.
-    fn integers(_values: &[Self]) -> Option<Integers<'_>> {
-        None
-    }
-}
-
-/// Values of a column of integers.
-pub enum Integers<'a> {
-    /// Integers of 64 bits.
-    Wide(&'a [i64]),
-    /// Integers of 32 bits.
-    Narrow(Cow<'a, [i32]>),
+    /// Whether [`Value::pack`] packs them; the Parquet crate encodes all others.
+    const IS_PACKED: bool = false;
+    /// Packs `values` behind those before.
+    fn pack(_values: &[Self], _into: &mut Packer) {}
 }
 
 impl Value for i64 {
@@ -132,8 +133,9 @@ impl Value for i64 {
     fn decode(values: Vec<i64>) -> Result<Vec<Self>, String> {
         Ok(values)
     }
-    fn integers(values: &[Self]) -> Option<Integers<'_>> {
-        Some(Integers::Wide(values))
+    const IS_PACKED: bool = true;
+    fn pack(values: &[Self], into: &mut Packer) {
+        into.push(values);
     }
 }
 
@@ -146,8 +148,9 @@ impl Value for i32 {
     fn decode(values: Vec<i32>) -> Result<Vec<Self>, String> {
         Ok(values)
     }
-    fn integers(values: &[Self]) -> Option<Integers<'_>> {
-        Some(Integers::Narrow(values.into()))
+    const IS_PACKED: bool = true;
+    fn pack(values: &[Self], into: &mut Packer) {
+        into.push(values);
     }
 }
 
@@ -308,6 +311,41 @@ mod tests {
                 prop_assert_eq!(&table.column::<i32>(0, "b").unwrap(), &narrow);
                 let range = wide.iter().min().zip(wide.iter().max());
                 prop_assert_eq!(table.range(0, "a"), range.map(|(&least, &most)| (least, most)));
+            }
+        }
+    }
+
+    /// Rows that are null or not, in runs of any length.
+    fn nullables() -> impl Strategy<Value = Vec<Option<i64>>> {
+        let run = (any::<bool>(), prop_oneof![1usize..4, 1usize..80, 200usize..700]);
+        let run = (run, any::<i64>()).prop_map(|((is_present, rows), value)| {
+            let value = move |row| is_present.then(|| value.wrapping_mul(row as i64));
+            (0..rows).map(value).collect::<Vec<_>>()
+        });
+        prop::collection::vec(run, 0..12).prop_map(|runs| runs.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn property_nulls_are_read_back_wherever_they_are(rows in nullables(), cut in 0usize..3000) {
+            let scratch = Scratch::new();
+            let path = scratch.path().join("t.parquet");
+            let wide: Nullable<i64> = rows.iter().copied().collect();
+            let narrow: Nullable<i32> = rows.iter().map(|row| row.map(|value| value as i32)).collect();
+            let fields = [Field::of::<Option<i64>>("a".into()), Field::of::<Option<i32>>("b".into())];
+            let fields = fields.map(|field| field.with(&["ranged"]));
+            let mut table = TableWriter::begin(&path, &fields, &[]).unwrap();
+            let cut = cut.min(rows.len());
+            table.groups(&[&wide, &narrow], &[0..cut, cut..rows.len()]).unwrap();
+            table.finish().unwrap();
+            let table = TableReader::open(&path).unwrap();
+            for (group, range) in [0..cut, cut..rows.len()].into_iter().enumerate() {
+                prop_assert_eq!(&table.nullable::<i64>(group, "a").unwrap(), &wide.slice(range.clone()));
+                prop_assert_eq!(&table.nullable::<i32>(group, "b").unwrap(), &narrow.slice(range.clone()));
+                let present = rows[range].iter().flatten();
+                let expected = present.clone().min().zip(present.max()).map(|(&least, &most)| (least, most));
+                prop_assert_eq!(table.range(group, "a"), expected);
             }
         }
     }

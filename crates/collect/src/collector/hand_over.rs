@@ -10,19 +10,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::row_groups::{Found, Gathered, Source, Task};
 use super::window::since_boot_ns;
 use super::{Collector, Pending, Watched, stem};
 use crate::ledger::Handle;
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::{
-    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, write_segment_encoded,
+    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampGroup, write_segment_groups,
 };
 use tickscope_tick::{Place, PointName};
 
 /// Rows to be written of a point.
 #[derive(Default)]
 struct Taken {
-    stamps: StampColumns,
+    groups: Vec<StampGroup>,
+    /// In a run that keeps a window: the newest tick of each channel.
+    newest: BTreeMap<i32, i64>,
     origin: Origin,
     /// Counts of each channel.
     sums: BTreeMap<i32, ChannelCount>,
@@ -66,27 +69,16 @@ impl Collector {
 
     fn write(&mut self, point: &PointName, pending: &mut Pending, open: &[ReadyBlock]) -> Result<()> {
         pending.blocks.sort();
-        let columns = std::mem::take(&mut self.columns);
-        let mut taken = self.take(pending, open, columns);
+        let mut taken = self.take(pending, open)?;
         if pending.growing.as_ref().is_some_and(|growing| !growing.may_become(&taken)) {
             self.keep(point, pending)?;
-            taken = self.take(pending, open, taken.stamps);
+            taken = self.take(pending, open)?;
         }
-        let written = self.write_taken(point, pending, &mut taken);
-        self.keep_memory(taken.stamps);
-        written
-    }
-
-    /// Keeps the memory of columns for the next segment, unless this one was far longer than most.
-    fn keep_memory(&mut self, mut columns: StampColumns) {
-        columns.clear();
-        if columns.tick.capacity() as u64 <= 2 * self.settings.amount {
-            self.columns = columns;
-        }
+        self.write_taken(point, pending, &mut taken)
     }
 
     fn write_taken(&mut self, point: &PointName, pending: &mut Pending, taken: &mut Taken) -> Result<()> {
-        let rows = taken.stamps.len() as u64;
+        let rows = taken.rows();
         let unchanged = pending.growing.as_ref().is_some_and(|growing| growing.is_as_good_as(taken));
         if unchanged || taken.is_nothing() {
             return Ok(());
@@ -100,8 +92,7 @@ impl Collector {
             self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
             self.steps.reached("losses are written")?;
         }
-        let written = write_segment_encoded(&place, &taken.stamps, &self.aged(taken), self.settings.encoding)?;
-        self.helpers_ns += written.helpers_ns;
+        let written = write_segment_groups(&place, &taken.groups, &self.aged(taken), self.settings.encoding)?;
         let (origin, lost) = (std::mem::take(&mut taken.origin), std::mem::take(&mut taken.lost));
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes: written.bytes };
         self.note(&grown, pending.growing.as_ref());
@@ -113,34 +104,48 @@ impl Collector {
     /// What the footer of a segment says that is written now: its age too, where a window asks for that.
     fn aged(&self, taken: &Taken) -> Origin {
         let origin = taken.origin.clone();
-        if self.settings.keep.is_some() { origin.aged(&taken.stamps, since_boot_ns()) } else { origin }
+        if self.settings.keep.is_some() { origin.aged(&taken.newest, since_boot_ns()) } else { origin }
     }
 
     pub(super) fn folder(&self, point: &PointName) -> PathBuf {
         Paths::of(&self.settings.run).stamps(&Place { node: self.settings.node.clone(), point: point.clone() })
     }
 
-    /// What there is of a point, in `columns`, whose memory is used again.
-    fn take(&self, pending: &Pending, open: &[ReadyBlock], mut columns: StampColumns) -> Taken {
-        columns.clear();
-        let mut taken = Taken { stamps: columns, ..Taken::default() };
-        taken.stamps.reserve(pending.stamps as usize);
-        let mut all: Vec<(&ReadyBlock, bool)> = pending.blocks.iter().map(|block| (block, false)).collect();
-        all.extend(open.iter().map(|block| (block, true)));
-        all.sort();
-        for (block, is_open) in all {
-            if is_open { self.take_open(block, &mut taken) } else { self.take_ready(block, &mut taken) }
+    /// What there is of a point.
+    fn take(&mut self, pending: &Pending, open: &[ReadyBlock]) -> Result<Taken> {
+        let ready = pending.blocks.iter().map(|block| Task { block, is_open: false });
+        let mut tasks: Vec<Task<'_>> = ready.chain(open.iter().map(|block| Task { block, is_open: true })).collect();
+        tasks.sort();
+        let source = Source { pools: &self.pools, ledger: &self.ledger, settings: &self.settings };
+        let (gathered, helpers_ns) = source.gather(&tasks);
+        self.helpers_ns += helpers_ns;
+        let (mut taken, mut tasks) = (Taken::default(), tasks.into_iter());
+        for gathered in gathered {
+            let Gathered { group, found, newest } = gathered?;
+            // In this order: behind the last of a group, none of the next is taken.
+            for (found, task) in found.into_iter().zip(tasks.by_ref()) {
+                if let Some(found) = found {
+                    self.note_found(task.block, found, &mut taken);
+                }
+            }
+            newest.into_iter().for_each(|(channel, tick)| taken.age(channel, tick));
+            taken.groups.push(group);
         }
+        let bytes = taken.groups.iter().map(StampGroup::bytes).sum();
+        self.report.encoded_bytes = self.report.encoded_bytes.max(bytes);
         taken.origin.counts = std::mem::take(&mut taken.sums).into_values().collect();
-        taken
+        Ok(taken)
     }
 
-    fn take_ready(&self, block: &ReadyBlock, taken: &mut Taken) {
-        let Some(watched) = self.pools.get(&block.channel.0) else { return };
-        let before = self.ledger.taken(block.channel, block.number);
-        let counts = watched.pool.read(block, before, &mut taken.stamps);
-        taken.origin.add(block.channel, block.number);
+    fn note_found(&self, block: &ReadyBlock, Found { counts, open }: Found, taken: &mut Taken) {
         taken.count(&counts);
+        if let Some(now) = open {
+            let ((pool, serial), number) = (block.channel, block.number);
+            let open = OpenBlock { pool, serial, number, slots: now.slots, uncommitted: now.uncommitted };
+            return taken.origin.open.push(open);
+        }
+        let Some(watched) = self.pools.get(&block.channel.0) else { return };
+        taken.origin.add(block.channel, block.number);
         taken.lost.extend(watched.pool.lost_before(block).map(|lost| self.lost(block.channel, lost)));
         if let Some((overwritten, event)) = self.overwritten_before(watched, block, &mut taken.ends) {
             taken.lost.push(event);
@@ -192,17 +197,6 @@ impl Collector {
         );
         let channel = self.ledger.known_number(block.channel);
         Event { channel, ..self.event(EventKind::MarkerUnseen, text) }
-    }
-
-    fn take_open(&self, block: &ReadyBlock, taken: &mut Taken) {
-        let Some(watched) = self.pools.get(&block.channel.0) else { return };
-        let before = self.ledger.taken(block.channel, block.number);
-        if let Some((counts, now)) = watched.pool.read_open(block, before, &mut taken.stamps) {
-            let ((pool, serial), number) = (block.channel, block.number);
-            let open = OpenBlock { pool, serial, number, slots: now.slots, uncommitted: now.uncommitted };
-            taken.origin.open.push(open);
-            taken.count(&counts);
-        }
     }
 
     /// Counts a segment in place of the one that it replaced.
@@ -290,6 +284,14 @@ impl Collector {
 }
 
 impl Taken {
+    fn rows(&self) -> u64 {
+        self.groups.iter().map(StampGroup::len).sum()
+    }
+
+    fn age(&mut self, channel: i32, tick: i64) {
+        self.newest.entry(channel).and_modify(|known| *known = tick.max(*known)).or_insert(tick);
+    }
+
     fn count(&mut self, counts: &[ChannelCount]) {
         for count in counts {
             let none = ChannelCount { channel: count.channel, ..ChannelCount::default() };
@@ -304,18 +306,18 @@ impl Taken {
     /// Whether a segment of it would tell nothing.
     fn is_nothing(&self) -> bool {
         let told = self.origin.counts.iter().any(|count| count.uncommitted > 0) || !self.lost.is_empty();
-        self.stamps.is_empty() && !told
+        self.rows() == 0 && !told
     }
 }
 
 impl Growing {
     /// Whether a segment of `taken` may replace it: what it holds is all there, and no loss is new.
     fn may_become(&self, taken: &Taken) -> bool {
-        self.lost == taken.lost && self.rows <= taken.stamps.len() as u64
+        self.lost == taken.lost && self.rows <= taken.rows()
     }
 
     /// Whether a segment of `taken` would hold nothing new.
     fn is_as_good_as(&self, taken: &Taken) -> bool {
-        self.rows == taken.stamps.len() as u64 && self.origin == taken.origin
+        self.rows == taken.rows() && self.origin == taken.origin
     }
 }

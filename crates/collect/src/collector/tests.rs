@@ -88,27 +88,6 @@ fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_sto
 }
 
 #[test]
-fn the_memory_of_columns_serves_the_next_segment_unless_it_is_far_more_than_one_takes() {
-    let site = Site::new();
-    let pool = Pool::make(&site.directory(), 7, 8).live();
-    pool.open_channel(0, "send", 1);
-    let settings = Settings { amount: u64::from(SLOTS), ..site.slow_settings() };
-    let mut collector = Collector::start(settings).unwrap();
-    let now = Instant::now();
-    let mut memory_after = |seconds, blocks: std::ops::Range<u32>| {
-        for block in blocks {
-            pool.fill(block, (0, block), "send", &full(i64::from(block) * 1000 + 1));
-        }
-        collector.look(now + Duration::from_secs(seconds)).unwrap();
-        assert!(collector.columns.is_empty());
-        collector.columns.tick.capacity() as u32
-    };
-    assert!((SLOTS..=2 * SLOTS).contains(&memory_after(1, 0..1)));
-    assert_eq!(memory_after(2, 1..6), 0);
-    assert_eq!(site.stamps("send").len() as u32, 6 * SLOTS);
-}
-
-#[test]
 fn what_is_committed_later_in_a_block_that_was_open_is_stored_once_and_so_are_its_gaps() {
     let site = Site::new();
     let mut pool = Pool::make(&site.directory(), 7, 4).live();

@@ -360,12 +360,23 @@ fn add_points(manifest: &mut Manifest, node: &NodeName, points: &[(PointName, St
 pub fn json(collected: &Collected) -> Value {
     let Collected { report, held } = collected;
     let Report {
-        stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, left_alone, pool_bytes, cpu_ns, ..
+        stamps,
+        blocks,
+        segments,
+        bytes,
+        uncommitted,
+        lost,
+        pools_ended,
+        left_alone,
+        pool_bytes,
+        encoded_bytes,
+        cpu_ns,
+        ..
     } = *report;
     json!({
         "stamps": stamps, "blocks": blocks, "segments": segments, "bytes": bytes, "uncommitted": uncommitted,
         "lost": lost, "pools_ended": pools_ended, "held": held, "left_alone": left_alone, "pool_bytes": pool_bytes,
-        "cpu_ns": cpu_ns,
+        "encoded_bytes": encoded_bytes, "cpu_ns": cpu_ns,
     })
 }
 

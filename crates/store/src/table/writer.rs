@@ -16,8 +16,9 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
 use tickscope_trace::Nullable;
 
-use super::chunk::{self, Values};
-use super::{Field, Integers, SCHEMA_KEY, Value, seal};
+use super::chunk::{self, Chunk, Values};
+use super::packed::{PackedColumn, PackedGroup};
+use super::{Field, SCHEMA_KEY, Value, seal};
 use crate::SCHEMA;
 use crate::codec::Encoding;
 use crate::error::{Error, Result};
@@ -30,9 +31,9 @@ pub trait WriteRows: Sync {
         false
     }
 
-    /// `rows` as integers, where none can be null.
-    fn integers(&self, _rows: Range<usize>) -> Option<Integers<'_>> {
-        None
+    /// Packs `rows` behind those before; `false`: the Parquet crate encodes such a column.
+    fn pack(&self, _rows: Range<usize>, _into: &mut PackedColumn) -> bool {
+        false
     }
 
     /// Writes `rows` and closes the column.
@@ -139,14 +140,25 @@ impl TableWriter {
         self.helpers_ns += helpers_ns;
         let mut chunks = chunks.into_iter();
         for _ in groups {
-            let mut group = self.writer.next_row_group()?;
-            for chunk in chunks.by_ref().take(columns.len()) {
-                let chunk = chunk?;
-                group.append_column(&&chunk, chunk.closed.clone())?;
-                self.digests += &chunk.digest;
-            }
-            group.close()?;
+            let of_group: std::result::Result<Vec<_>, _> = chunks.by_ref().take(columns.len()).collect();
+            self.append_group(of_group?.iter())?;
         }
+        Ok(())
+    }
+
+    /// Adds a row group that is encoded, without the columns that are not named in `there`.
+    pub(crate) fn packed_group(&mut self, group: &PackedGroup, there: &[usize]) -> Result<()> {
+        let chunks = there.iter().map(|&at| &group.chunks()[at]);
+        self.append_group(chunks).map_err(|e| unwritten(&self.place, e))
+    }
+
+    fn append_group<'a>(&mut self, chunks: impl Iterator<Item = &'a Chunk>) -> Outcome {
+        let mut group = self.writer.next_row_group()?;
+        for chunk in chunks {
+            group.append_column(&chunk, chunk.closed.clone())?;
+            self.digests += &chunk.digest;
+        }
+        group.close()?;
         Ok(())
     }
 
@@ -198,8 +210,11 @@ fn properties(fields: &[Field], keys: &[(&str, String)], how: Encoding) -> Write
 const BATCH: usize = 1 << 14;
 
 impl<V: Value> WriteRows for Vec<V> {
-    fn integers(&self, rows: Range<usize>) -> Option<Integers<'_>> {
-        V::integers(&self[rows])
+    fn pack(&self, rows: Range<usize>, into: &mut PackedColumn) -> bool {
+        if V::IS_PACKED {
+            into.push(&self[rows]);
+        }
+        V::IS_PACKED
     }
 
     fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {
@@ -211,6 +226,17 @@ impl<V: Value> WriteRows for Vec<V> {
 impl<V: Value> WriteRows for Nullable<V> {
     fn is_all_null(&self) -> bool {
         Nullable::is_all_null(self)
+    }
+
+    fn pack(&self, rows: Range<usize>, into: &mut PackedColumn) -> bool {
+        if V::IS_PACKED {
+            match self.parts(rows.clone()) {
+                None => into.push_nulls(rows.len()),
+                Some((values, [])) => into.push(values),
+                Some((values, present)) => into.push_some(values, present),
+            }
+        }
+        V::IS_PACKED
     }
 
     fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {

@@ -38,3 +38,25 @@ fn a_block_that_was_taken_and_filled_while_the_open_ones_were_looked_at_comes_be
     let ids = site.stamps("send").id;
     assert_eq!((ids.len(), ids.is_sorted()), (SLOTS as usize + 5, true), "{:?}", &ids[..5]);
 }
+
+#[test]
+fn row_groups_are_in_the_order_of_their_blocks_however_many_threads_encode_them() {
+    let blocks = 2 * tickscope_store::GROUP_STAMPS as u32 / SLOTS + 3;
+    let of_encoders = |encoders: usize| {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, blocks);
+        pool.open_channel(0, "send", 1);
+        // The last one first: what decides is a block's number, not its place.
+        let fill = |number| pool.fill(blocks - 1 - number, (0, number), "send", &full(i64::from(number * SLOTS) + 1));
+        (0..blocks).for_each(fill);
+        let mut settings = site.settings();
+        settings.encoding.encoders = encoders.try_into().unwrap();
+        let report = Collector::start(settings).unwrap().once().unwrap();
+        assert_eq!((report.stamps, report.segments, report.blocks), (u64::from(blocks * SLOTS), 1, blocks.into()));
+        assert_eq!((site.channels()[0].stored, report.pools_ended), (i64::from(blocks * SLOTS), 1), "each is counted");
+        assert!(site.stamps("send").id.iter().copied().eq(1..=i64::from(blocks * SLOTS)), "{encoders} encoders");
+        assert!((1..report.bytes).contains(&report.encoded_bytes), "{report:?}");
+        report.bytes
+    };
+    assert_eq!(of_encoders(3), of_encoders(1));
+}
