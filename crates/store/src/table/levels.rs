@@ -63,19 +63,19 @@ impl Levels {
     }
 
     fn put_mixed(&self, into: &mut Vec<u8>) {
-        let mut rest = &self.bits[..];
+        let (mut rest, mut rows) = (&self.bits[..], self.rows);
         while let Some(&first) = rest.first() {
             let alike = rest.iter().take_while(|&&byte| byte == first).count();
             if alike >= WORTHWHILE && [0, u8::MAX].contains(&first) {
-                put_run(first > 0, alike * 8, into);
-                rest = &rest[alike..];
+                put_run(first > 0, (alike * 8).min(rows), into);
+                (rest, rows) = (&rest[alike..], rows.saturating_sub(alike * 8));
                 continue;
             }
             let is_long = |window: &[u8]| [[0; WORTHWHILE], [u8::MAX; WORTHWHILE]].iter().any(|run| window == run);
             let end = rest.windows(WORTHWHILE).position(is_long).unwrap_or(rest.len());
             put_number((end as u64) << 1 | 1, into);
             into.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
+            (rest, rows) = (&rest[end..], rows.saturating_sub(end * 8));
         }
     }
 }
@@ -86,4 +86,53 @@ const WORTHWHILE: usize = 4;
 fn put_run(is_present: bool, rows: usize, into: &mut Vec<u8>) {
     put_number((rows as u64) << 1, into);
     into.push(is_present.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows that a strict reader takes: no run of alike rows ends behind the page's last.
+    fn read(levels: &Levels) -> Vec<bool> {
+        let mut page = Vec::new();
+        levels.finish(&mut page);
+        let (length, mut rest) = page.split_first_chunk().unwrap();
+        assert_eq!(u32::from_le_bytes(*length) as usize, rest.len());
+        let mut rows = Vec::new();
+        while !rest.is_empty() {
+            let bytes = rest.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+            let header =
+                rest[..bytes].iter().rev().fold(0_usize, |number, byte| number << 7 | usize::from(byte & 0x7f));
+            rest = &rest[bytes..];
+            if header & 1 == 0 {
+                rows.extend(std::iter::repeat_n(rest[0] == 1, header >> 1));
+                rest = &rest[1..];
+                assert!(rows.len() <= levels.rows, "{} rows of {}", rows.len(), levels.rows);
+            } else {
+                let (bits, behind) = rest.split_at(header >> 1);
+                rows.extend(bits.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1)));
+                rest = behind;
+            }
+        }
+        rows.truncate(levels.rows);
+        rows
+    }
+
+    #[test]
+    fn levels_are_those_that_were_appended_and_no_run_is_longer_than_the_page() {
+        for behind in [0, 1, 7, 8, 31, 32, 33, 37, 70] {
+            for (first, last) in [(true, false), (false, true)] {
+                let mut levels = Levels::default();
+                levels.push_each(&[first, last, first]);
+                levels.push_alike(first, 77);
+                levels.push_each(&[last]);
+                levels.push_alike(last, behind);
+                let mut expected = vec![first, last, first];
+                expected.extend(std::iter::repeat_n(first, 77));
+                expected.push(last);
+                expected.extend(std::iter::repeat_n(last, behind));
+                assert_eq!(read(&levels), expected, "{behind} rows of {last} behind others");
+            }
+        }
+    }
 }
