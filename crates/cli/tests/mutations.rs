@@ -371,7 +371,7 @@ fn seed(seed: u64) -> u64 {
 }
 
 /// The command ends as the crates judged, and damage that makes ticks contradict one another may be a finding, too. But
-/// a directory without `run.json` is no run, which is wrong input, and traces that are not there are joined by it first.
+/// a directory without `run.json` is no run, which is wrong input, and lost traces are joined by it first.
 fn judge_by_the_command(root: &Path, whole: &Shown, judged: &Shown, told: &str) {
     let is_run = fs::symlink_metadata(root.join("run.json")).is_ok();
     let is_joined = !matches!(judged, Shown::Said(said) if said.contains("cannot find traces in"));
