@@ -1,5 +1,6 @@
 """Whole runs: listed, packed so that tar reads them, unpacked as they were, removed only when somebody says so."""
 
+import ctypes
 import fcntl
 import json
 import shutil
@@ -12,8 +13,8 @@ import pytest
 
 @pytest.fixture
 def command(tickscope):
-    def run(*words, code=0):
-        ended = subprocess.run([tickscope, *words], capture_output=True, text=True)
+    def run(*words, code=0, **how):
+        ended = subprocess.run([tickscope, *words], capture_output=True, text=True, **how)
         assert ended.returncode == code, ended.stderr
         return ended
 
@@ -52,11 +53,14 @@ def test_a_run_that_is_not_what_it_was_is_neither_packed_nor_unpacked(command, s
     flipped, escape = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], (tmp_path / "escape.tar").read_bytes()
     for damaged in (flipped, whole[: len(whole) // 2], whole[:-1024], b"x" * 512, escape):
         (tmp_path / "damaged.tar").write_bytes(damaged)
-        assert "damaged.tar" in command("unpack", tmp_path / "damaged.tar", "--out", tmp_path / "b", code=1).stderr
+        said = command("unpack", tmp_path / "damaged.tar", "--out", tmp_path / "b", code=1).stderr
+        assert "damaged.tar" in said and "ack the run again" in said and "file system" not in said
+        assert "digest" not in said or ": expected " in said and ", found " in said
         assert not (tmp_path / "b").exists() and not (tmp_path / "out").exists() and not (tmp_path / ".b.part").exists()
     table = next((copy / "channels").glob("*.parquet"))
     table.write_bytes(table.read_bytes()[:-1] + b"x")
-    assert "not what it was" in command("pack", copy, "--out", tmp_path / "c.tar", code=1).stderr
+    said = command("pack", copy, "--out", tmp_path / "c.tar", code=1).stderr
+    assert all(word in said for word in ("not what it was", table.name, ": expected ", ", found ", "restore it"))
     assert not (tmp_path / "c.tar").exists()
 
 
@@ -67,9 +71,13 @@ def test_runs_are_listed_with_their_state_and_removed_only_when_somebody_says_so
     manifest = json.loads((cut / "run.json").read_text())
     manifest["ended_unix_ms"] = None
     (cut / "run.json").write_text(json.dumps(manifest))
+    (cut / "digests.json").unlink()
     (folder / "torn").mkdir()
     (folder / "torn/run.json").write_text("{")
-    runs = {run["run"].rsplit("/", 1)[1]: run for run in json.loads(command("runs", folder, "--json").stdout)["runs"]}
+    shutil.copytree(swinging_run, folder / ".hidden.part")
+    listed = command("runs", folder, "--json", code=1)
+    assert f"{folder}/torn cannot be read: " in listed.stderr
+    runs = by_name(listed)
     table = json.loads(command("show", one, "--json").stdout)
     assert set(runs) == {"one", "cut", "torn"} and runs["torn"]["fault"]
     assert (runs["one"]["state"], runs["cut"]["state"]) == ("ended", "cut-off")
@@ -81,13 +89,80 @@ def test_runs_are_listed_with_their_state_and_removed_only_when_somebody_says_so
     assert lo < hi and began - 10**9 < lo and hi < ended + 10**9, "it lies in the run, as an ordinary clock has it"
     assert "--yes" in command("rm", one, code=2).stderr
     command("rm", one, folder, "--yes", code=2)
+    assert "each once" in command("rm", one, one, "--yes", code=2).stderr
     assert one.is_dir(), "all or none"
     lock = (cut / "run.lock").open("a+")
     fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 1, 0))  # as whoever writes a run (F_OFD_SETLK)
     assert "goes on" in command("rm", cut, "--yes", code=2).stderr
     lock.close()
     command("rm", one, cut, "--yes")
-    assert [path.name for path in folder.iterdir()] == ["torn"]
+    assert sorted(path.name for path in folder.iterdir()) == [".hidden.part", "torn"]
+
+
+def by_name(listed):
+    return {run["run"].rsplit("/", 1)[1]: run for run in json.loads(listed.stdout)["runs"]}
+
+
+def test_a_damaged_run_is_listed_as_damaged_with_the_file_and_ends_with_1(command, swinging_run, tmp_path):
+    folder = tmp_path / "runs"
+    for name in ("whole", "gone", "changed", "torn", "lacking"):
+        shutil.copytree(swinging_run, folder / name)
+    damaged = {name: next((folder / name / "channels").glob("*.parquet")) for name in ("gone", "changed", "torn")}
+    damaged["gone"].unlink()
+    damaged["changed"].write_bytes(damaged["changed"].read_bytes()[:-1] + b"x")
+    damaged["torn"].write_bytes(damaged["torn"].read_bytes()[:40])
+    damaged["lacking"] = next((folder / "lacking/stamps").glob("*/*/*.parquet"))
+    damaged["lacking"].unlink()
+    listed = command("runs", folder, "--json", code=1)
+    runs = by_name(listed)
+    assert (runs["whole"]["state"], runs["whole"]["faults"]) == ("ended", []) and runs["whole"]["stamps"] > 0
+    for name, file in damaged.items():
+        run = runs[name]
+        assert (run["state"], run["stamps"], run["findings"], run["time_of_day"]) == ("damaged", None, None, None), name
+        assert str(file) in {fault["file"] for fault in run["faults"]} and str(file) in listed.stderr, name
+    assert "is damaged: " in listed.stderr and "3 more of these runs cannot be trusted" in listed.stderr
+    lines = command("runs", folder, code=1).stdout.splitlines()
+    assert sum(", damaged, " in line and ", stamps unknown, " in line for line in lines) == 4
+
+
+def without_rights_of_root():
+    libc = ctypes.CDLL(None)
+    for right in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        libc.prctl(24, right, 0, 0, 0)  # PR_CAPBSET_DROP; for whoever is not root there is nothing to drop
+
+
+def test_what_may_not_be_listed_has_no_size_of_0_and_is_not_left_out(command, swinging_run, tmp_path):
+    folder = tmp_path / "runs"
+    for name in ("whole", "partly", "closed"):
+        shutil.copytree(swinging_run, folder / name)
+    shut = [folder / "partly/brackets", folder / "closed"]
+    for place in shut:
+        place.chmod(0)
+    try:
+        listed = command("runs", folder, "--json", code=1, preexec_fn=without_rights_of_root)
+        runs, lines = by_name(listed), command("runs", folder, code=1, preexec_fn=without_rights_of_root).stdout
+        folder.chmod(0)
+        said = command("runs", folder, code=1, preexec_fn=without_rights_of_root).stderr
+    finally:
+        for place in [folder, *shut]:
+            place.chmod(0o755)
+    assert runs["whole"]["bytes"] > 0 and runs["whole"]["fault"] is None
+    for name in ("partly", "closed"):
+        assert runs[name]["bytes"] is None and "ermission denied" in runs[name]["fault"], name
+    assert lines.count("size unknown, cannot be read: ") == 2
+    assert "cannot list" in said and "rights" in said
+
+
+def test_a_list_reads_no_traces_of_large_runs(command, swinging_run, tmp_path):
+    folder = tmp_path / "runs"
+    for name in ("large", "small"):
+        shutil.copytree(swinging_run, folder / name)
+    with (folder / "large/of-mine").open("wb") as own:
+        own.truncate(1 << 30)
+    runs = by_name(command("runs", folder, "--json"))
+    assert runs["large"]["bytes"] > 1 << 30 and runs["large"]["findings"] is None
+    assert runs["large"]["findings_left_out"] == "tickscope show counts them" and runs["large"]["stamps"] > 0
+    assert runs["small"]["findings"] is not None and runs["small"]["findings_left_out"] is None
 
 
 def table_end(run):

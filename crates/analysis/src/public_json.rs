@@ -121,6 +121,11 @@ impl FaultJson {
         Self { file: fault.place().into(), text: fault.to_string() }
     }
 
+    /// The file that it is about.
+    pub fn file(&self) -> &std::path::Path {
+        &self.file
+    }
+
     /// What is said of it.
     pub fn text(&self) -> &str {
         &self.text

@@ -9,7 +9,11 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-use tickscope_store::{Error, Result, Run, RunState, WholeFile, WholeFolder, make_folders, open_regular};
+use tickscope_store::{Difference, Error, Run, RunState, WholeFile, WholeFolder, make_folders, open_regular};
+
+use crate::failure::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
 
 /// The file that the others are held against.
 const DIGESTS: &str = "digests.json";
@@ -36,11 +40,17 @@ pub struct Packed {
 pub fn pack(run: &Run, place: &Path) -> Result<Packed> {
     let root = run.root();
     if run.state()? != RunState::Ended {
-        return Err(Error::io(root, "pack", io::Error::other("it has no end: complete it with tickscope finish")));
+        let shown = root.display();
+        return Err(Failure::work(format!(
+            "cannot pack {shown}: it has no end; complete it: tickscope finish {shown}"
+        )));
     }
-    if let Some(difference) = run.check()?.first() {
-        let why = io::Error::other(format!("it is not what it was when it ended: {difference}"));
-        return Err(Error::io(root, "pack", why));
+    if let Some(Difference { path, expected, found }) = run.check()?.first() {
+        return Err(Failure::work(format!(
+            "cannot pack {}: it is not what it was when it ended: {path}: expected {expected}, found {found}; \
+             restore it from a copy, or measure again",
+            root.display()
+        )));
     }
     let whole = WholeFile::begin(place)?;
     let mut out = BufWriter::new(whole.file());
@@ -53,7 +63,8 @@ pub fn pack(run: &Run, place: &Path) -> Result<Packed> {
         head(&mut out, &path, size).map_err(cannot)?;
         let copied = io::copy(&mut (&input).take(size), &mut out).map_err(cannot)?;
         if copied != size {
-            return Err(Error::io(&file, "read", io::Error::other("it became shorter meanwhile; pack again")));
+            let why = format!("expected {size} bytes of {}, found {copied}; pack the run again", file.display());
+            return Err(Failure::work(why));
         }
         out.write_all(&vec![0; padding(size)]).map_err(cannot)?;
         packed.files += 1;
@@ -71,12 +82,12 @@ pub fn unpack(place: &Path, root: &Path) -> Result<Packed> {
     let folder = WholeFolder::begin(root)?;
     let packed = Archive { input: BufReader::new(file), place }.extract(folder.path())?;
     let run = Run::open(folder.path())?;
-    if let Some(difference) = run.check()?.first() {
-        return Err(Error::io(
-            place,
-            "unpack",
-            io::Error::other(format!("a file is not as it was packed: {difference}")),
-        ));
+    if let Some(Difference { path, expected, found }) = run.check()?.first() {
+        return Err(Failure::work(format!(
+            "cannot unpack {}: a file is not as it was packed: {path}: expected {expected}, found {found}; copy the \
+             archive again from where it was packed, or pack the run again",
+            place.display()
+        )));
     }
     folder.finish()?;
     Ok(packed)
@@ -241,7 +252,7 @@ impl Archive<'_> {
         self.input.read_exact(&mut [0; BLOCK][..bytes])
     }
 
-    fn wrong(&self, why: &str) -> Error {
-        Error::io(self.place, "unpack", io::Error::other(why.to_owned()))
+    fn wrong(&self, why: &str) -> Failure {
+        Failure::work(format!("cannot unpack {}: {why}", self.place.display()))
     }
 }

@@ -4,6 +4,7 @@
 //! damaged is another matter. Deliberately absent: making runs.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tickscope_store::{Paths, Run};
@@ -77,11 +78,16 @@ fn directory(named: &Path) -> Result<PathBuf, Failure> {
     Err(Failure::input(format!("expected the directory of a run, found the file {shown}. {remedy}")))
 }
 
-/// The directories in `folder` that hold a `run.json`, newest first.
+/// The directories in `folder` that hold a `run.json`, newest first, and last those that may not be looked into; none
+/// with a hidden name, which is of a run that is not whole yet, or is being removed.
 pub fn runs_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
     let began = |path: PathBuf| {
-        let written = fs::metadata(Paths::of(&path).manifest()).ok()?.modified().ok()?;
+        let written = match fs::metadata(Paths::of(&path).manifest()) {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => None,
+            found => Some(found.ok()?.modified().ok()?),
+        };
         Some((Run::open(&path).map_or(0, |run| run.manifest().started_unix_ms), written, path))
     };
     let mut runs: Vec<_> = entries.filter_map(|entry| began(entry.path())).collect();

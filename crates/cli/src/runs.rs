@@ -1,18 +1,24 @@
 //! `tickscope runs`, `rm`, `pack`, `unpack`: the runs of a folder, and what is done to whole ones.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::Serialize;
-use tickscope_analysis::{Query, analyse_counts, time_of_day};
-use tickscope_store::{Run, RunState, utc};
+use tickscope_analysis::{Analysis, FaultJson, Query, analyse_counts, time_of_day, unknown_loss};
+use tickscope_store::{Channel, Error, Run, RunRemoval, RunState, utc};
 use tickscope_tick::{Unit, counted, printable};
 
 use crate::archive::{self, Packed};
+use crate::check::Faults;
 use crate::chosen_run::{self, runs_below};
 use crate::failure::Failure;
 use crate::options::{PackOptions, RmOptions, RunsOptions, UnpackOptions};
 use crate::output::{line, note, print_json};
+
+/// Bytes of runs, the newest first, whose traces a list of runs reads; the size of what [`Run::faults`] reads of one.
+const ANALYSED_BYTES: u64 = 4 * tickscope_store::DIGESTED_AT_EVERY_READING;
 
 /// The runs of a folder. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -31,10 +37,17 @@ struct RunJson {
     /// `None`: it has no end.
     lasted_ms: Option<i64>,
     nodes: Vec<String>,
+    /// `None`: its files do not tell.
     stamps: Option<u64>,
-    bytes: u64,
-    /// `None`: there are no whole figures that could have any.
+    /// `None`: some of its folders cannot be listed.
+    bytes: Option<u64>,
+    /// Damage of its files.
+    faults: Vec<FaultJson>,
+    /// Why nobody knows how many stamps it lost.
+    loss_unknown: Option<String>,
+    /// `None`: for the reason in `findings_left_out`.
     findings: Option<usize>,
+    findings_left_out: Option<&'static str>,
     time_of_day: Option<TimeOfDayJson>,
 }
 
@@ -45,29 +58,40 @@ struct TimeOfDayJson {
     readings: u64,
 }
 
-/// Lists the runs of a folder, newest first.
+/// Lists the runs of a folder, newest first; a run that is damaged or cannot be read ends it with exit code 1.
 pub fn runs(options: &RunsOptions) -> Result<(), Failure> {
     let folder = &options.folder;
+    let shown = folder.display();
     if !folder.is_dir() {
-        let shown = folder.display();
         return Err(Failure::input(format!(
             "expected a folder of runs, found none at {shown}. Name another, or measure: tickscope run"
         )));
     }
-    let runs: Vec<RunJson> = runs_below(folder).into_iter().map(RunJson::of).collect();
+    fs::read_dir(folder).map_err(|e| Failure::from(Error::io(folder, "list", e)))?;
+    let mut to_analyse = ANALYSED_BYTES;
+    let runs: Vec<RunJson> = runs_below(folder).into_iter().map(|path| RunJson::of(path, &mut to_analyse)).collect();
+    let troubles: Vec<String> = runs.iter().filter_map(RunJson::trouble).collect();
     if options.json {
-        return print_json(&Report { version: 1, runs });
+        print_json(&Report { version: 1, runs })?;
+    } else {
+        runs.iter().try_for_each(|run| line(run.sentence()))?;
+        line(format_args!("{} below {shown}", counted(runs.len(), "run")))?;
     }
-    runs.iter().try_for_each(|run| line(run.sentence()))?;
-    line(format_args!("{} below {}", counted(runs.len(), "run"), folder.display()))
+    match &troubles[..] {
+        [] => Ok(()),
+        [one] => Err(Failure::work(one)),
+        [first, others @ ..] => {
+            Err(Failure::work(format!("{first}; {} more of these runs cannot be trusted", others.len())))
+        }
+    }
 }
 
 impl RunJson {
-    fn of(path: PathBuf) -> Self {
-        let (bytes, none) = (bytes_below(&path), Self::none(path.clone()));
-        match Self::read(&path) {
-            Ok(run) => Self { run: path, bytes, ..run },
-            Err(fault) => Self { fault: Some(fault.to_string()), bytes, ..none },
+    fn of(path: PathBuf, to_analyse: &mut u64) -> Self {
+        let bytes = path.canonicalize().and_then(|path| bytes_below(&path)).ok();
+        match Self::read(&path, bytes, to_analyse) {
+            Ok(run) => run,
+            Err(fault) => Self { fault: Some(fault.to_string()), bytes, ..Self::none(path) },
         }
     }
 
@@ -80,54 +104,84 @@ impl RunJson {
             lasted_ms: None,
             nodes: Vec::new(),
             stamps: None,
-            bytes: 0,
+            bytes: None,
+            faults: Vec::new(),
+            loss_unknown: None,
             findings: None,
+            findings_left_out: None,
             time_of_day: None,
         }
     }
 
-    fn read(path: &Path) -> Result<Self, Failure> {
+    /// What the run's lists say of it; its traces are read where `to_analyse` has room for it, and takes that room.
+    fn read(path: &Path, bytes: Option<u64>, to_analyse: &mut u64) -> Result<Self, Failure> {
         let run = Run::open(path)?;
-        let (manifest, state) = (run.manifest(), run.state()?);
-        let stored = run.channels()?.found.iter().map(|channel| u64::try_from(channel.stored).unwrap_or(0)).sum();
-        // As `check` does: a run without traces has no figures.
-        let whole = state == RunState::Ended && !run.traces()?.found.is_empty();
-        let analysis = whole.then(|| analyse_counts(&run, &Query::default())).transpose()?;
+        let (manifest, state, channels) = (run.manifest(), run.state()?, run.channels()?.found);
+        let faults = Faults::of(&run)?.also(impossible_counts(&run, &channels));
+        let is_damaged = !faults.all().is_empty();
         let events = run.events()?.found;
-        let first = analysis.as_ref().and_then(|of| of.first_ticks.get(manifest.reference.node.as_str()).copied());
-        let known = time_of_day(&run)?.zip(first).zip(analysis.as_ref());
-        let time_of_day = known.and_then(|((known, first), analysis)| {
-            let unit = Unit::nanoseconds(analysis.frequency.hertz, 0);
-            let lo = i64::try_from(unit.down(first).digits()).ok()?.checked_add(known.lo_ns)?;
-            let hi = i64::try_from(unit.up(i128::from(first) + 1).digits()).ok()?.checked_add(known.hi_ns)?;
-            Some(TimeOfDayJson { first_stamp_unix_ns: [lo, hi], readings: known.readings })
-        });
-        Ok(Self {
-            state: Some(name(state)),
+        let left_out = match state {
+            _ if is_damaged => Some("its files are damaged"),
+            RunState::GoingOn => Some("it goes on"),
+            RunState::CutOff => Some("it was cut off"),
+            // As `check` does: a run without traces has no figures.
+            RunState::Ended if run.traces()?.found.is_empty() => Some("it has no traces"),
+            RunState::Ended if bytes.is_none_or(|bytes| bytes > *to_analyse) => Some("tickscope show counts them"),
+            RunState::Ended => None,
+        };
+        let mut listed = Self {
+            state: Some(if is_damaged { "damaged" } else { name(state) }),
             started_unix_ms: Some(manifest.started_unix_ms),
             lasted_ms: manifest.ended_unix_ms.map(|ended| ended - manifest.started_unix_ms),
             nodes: manifest.nodes.iter().map(|node| node.name.to_string()).collect(),
-            stamps: Some(stored),
-            findings: analysis.map(|analysis| analysis.every_finding(&events).len()),
-            time_of_day,
+            stamps: (!is_damaged).then(|| channels.iter().map(|channel| channel.stored.max(0) as u64).sum()),
+            bytes,
+            faults: faults.json(),
+            loss_unknown: unknown_loss(&events),
+            findings_left_out: left_out,
             ..Self::none(path.into())
-        })
+        };
+        if left_out.is_none() {
+            *to_analyse = to_analyse.saturating_sub(bytes.unwrap_or(u64::MAX));
+            let analysis = analyse_counts(&run, &Query::default())?;
+            listed.findings = Some(analysis.every_finding(&events).len());
+            listed.time_of_day = first_stamp(&run, &analysis)?;
+        }
+        Ok(listed)
+    }
+
+    /// What it is, if it is not whole.
+    fn trouble(&self) -> Option<String> {
+        let shown = self.run.display();
+        let damaged = || {
+            let first = self.faults.first()?;
+            let faults = counted(self.faults.len(), "fault");
+            let remedy = "do not trust its figures: tickscope check names all";
+            Some(format!("{shown} is damaged: {faults} in its files, of {}; {remedy}", first.file().display()))
+        };
+        let unreadable = self.fault.as_ref().map(|fault| format!("{shown} cannot be read: {fault}"));
+        unreadable.or_else(damaged).or_else(|| Some(format!("{shown}: {}", self.loss_unknown.as_ref()?)))
     }
 
     fn sentence(&self) -> String {
-        let shown = self.run.display();
+        let (shown, size) = (self.run.display(), megabytes(self.bytes));
         if let Some(fault) = &self.fault {
-            return format!("{shown}: {} MB, cannot be read: {fault}", megabytes(self.bytes));
+            return format!("{shown}: {size}, cannot be read: {fault}");
         }
         let began = utc(self.started_unix_ms.unwrap_or(0));
-        let lasted = match (self.lasted_ms, self.state) {
-            (Some(ms), _) => format!("{}.{:03} s", ms / 1000, ms.unsigned_abs() % 1000),
-            (None, state) => state.unwrap_or_default().into(),
+        let state = self.state.unwrap_or_default();
+        let lasted = match self.lasted_ms {
+            Some(ms) if state == "damaged" => format!("{state}, {}.{:03} s", ms / 1000, ms.unsigned_abs() % 1000),
+            Some(ms) => format!("{}.{:03} s", ms / 1000, ms.unsigned_abs() % 1000),
+            None => state.into(),
         };
-        let (nodes, stamps) = (self.nodes.join(" "), counted(self.stamps.unwrap_or(0), "stamp"));
-        let findings = self.findings.map_or("no figures yet".into(), |findings| counted(findings, "finding"));
-        let mut text =
-            format!("{shown}: {began}, {lasted}, {nodes}, {stamps}, {} MB, {findings}", megabytes(self.bytes));
+        let stamps = self.stamps.map_or("stamps unknown".into(), |stamps| counted(stamps, "stamp"));
+        let findings = match (self.findings, self.findings_left_out) {
+            (Some(findings), _) => counted(findings, "finding"),
+            (None, why) => format!("findings not counted: {}", why.unwrap_or_default()),
+        };
+        let nodes = self.nodes.join(" ");
+        let mut text = format!("{shown}: {began}, {lasted}, {nodes}, {stamps}, {size}, {findings}");
         if let Some(TimeOfDayJson { first_stamp_unix_ns: [lo, hi], .. }) = self.time_of_day {
             text += &format!(
                 ", first stamp {}.{:09} s since 1970 within {} ns",
@@ -140,6 +194,28 @@ impl RunJson {
     }
 }
 
+/// Counts that no program can have made, as faults of the files that hold them.
+fn impossible_counts(run: &Run, channels: &[Channel]) -> Vec<Error> {
+    let fault = |channel: &Channel| {
+        let (name, count) = channel.impossible_count()?;
+        let found = format!("{name} {count} of channel {} at {}", channel.channel, channel.point);
+        Some(Error::corrupt(&run.paths().channels(channel.node.as_str()), "counts of stamps", found))
+    };
+    channels.iter().filter_map(fault).collect()
+}
+
+/// When the first stamp on the reference was taken.
+fn first_stamp(run: &Run, analysis: &Analysis) -> Result<Option<TimeOfDayJson>, Failure> {
+    let first = analysis.first_ticks.get(run.manifest().reference.node.as_str());
+    let known = time_of_day(run)?.zip(first);
+    Ok(known.and_then(|(known, &first)| {
+        let unit = Unit::nanoseconds(analysis.frequency.hertz, 0);
+        let lo = i64::try_from(unit.down(first).digits()).ok()?.checked_add(known.lo_ns)?;
+        let hi = i64::try_from(unit.up(i128::from(first) + 1).digits()).ok()?.checked_add(known.hi_ns)?;
+        Some(TimeOfDayJson { first_stamp_unix_ns: [lo, hi], readings: known.readings })
+    }))
+}
+
 fn name(state: RunState) -> &'static str {
     match state {
         RunState::GoingOn => "goes-on",
@@ -148,18 +224,25 @@ fn name(state: RunState) -> &'static str {
     }
 }
 
-fn megabytes(bytes: u64) -> String {
-    let tenths = bytes.div_ceil(100_000);
-    format!("{}.{}", tenths / 10, tenths % 10)
+/// `1.3 MB`, rounded up.
+fn megabytes(bytes: Option<u64>) -> String {
+    bytes.map_or("size unknown".into(), |bytes| {
+        let tenths = bytes.div_ceil(100_000);
+        format!("{}.{} MB", tenths / 10, tenths % 10)
+    })
 }
 
-fn bytes_below(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let bytes = entries.map(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
-        _ => entry.metadata().map_or(0, |found| found.len()),
-    });
-    bytes.sum()
+/// Bytes of a file, or of all files of a folder; what is gone since it was listed has none.
+fn bytes_below(place: &Path) -> io::Result<u64> {
+    let gone = |e: io::Error| if e.kind() == ErrorKind::NotFound { Ok(0) } else { Err(e) };
+    match fs::symlink_metadata(place) {
+        Ok(found) if found.is_dir() => match fs::read_dir(place) {
+            Ok(mut entries) => entries.try_fold(0, |sum, entry| Ok(sum + bytes_below(&entry?.path())?)),
+            Err(e) => gone(e),
+        },
+        Ok(found) => Ok(found.len()),
+        Err(e) => gone(e),
+    }
 }
 
 /// What was removed. Within a version keys are added, never removed or renamed.
@@ -167,22 +250,18 @@ fn bytes_below(folder: &Path) -> u64 {
 struct RemovedJson<'a> {
     version: u32,
     removed: &'a [PathBuf],
-    bytes: u64,
+    bytes: Option<u64>,
 }
 
-/// Removes runs, all of them or none: none that goes on, and nothing that is no run.
+/// Removes runs as [`RunRemoval`] does: none that goes on, and nothing that is no run.
 pub fn rm(options: &RmOptions) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
     for path in &options.runs {
         let run = chosen_run::open(Some(path))?;
         let shown = path.display();
-        if path.is_symlink() || run.root() != path {
+        if path.is_symlink() || run.root() != path || !known.insert(path.canonicalize().ok()) {
             return Err(Failure::input(format!(
-                "expected the directory of a run itself, found {shown}. Name the directory"
-            )));
-        }
-        if run.state()? == RunState::GoingOn {
-            return Err(Failure::input(format!(
-                "{shown}: expected a run that nobody writes, found one that goes on. End it first"
+                "expected the directory of a run itself, and each once, found {shown}. Name the directory"
             )));
         }
         let manifest = run.manifest();
@@ -190,19 +269,22 @@ pub fn rm(options: &RmOptions) -> Result<(), Failure> {
             note(format!("{shown}: stamps of it are stored nowhere yet; tickscope finish {shown} takes them"));
         }
     }
-    let bytes = options.runs.iter().map(|run| bytes_below(run)).sum();
+    let bytes = options.runs.iter().try_fold(0, |sum, run| Some(sum + bytes_below(run).ok()?));
+    let (runs, size) = (counted(options.runs.len(), "run"), megabytes(bytes));
     if !options.yes {
-        let (runs, size) = (counted(options.runs.len(), "run"), megabytes(bytes));
-        return Err(Failure::input(format!("{runs} of {size} MB would be gone for good. Add --yes")));
+        return Err(Failure::input(format!("{runs}, {size}, would be gone for good. Add --yes")));
     }
-    for run in &options.runs {
-        let remedy = "what is left of it is no run; remove it by hand";
-        fs::remove_dir_all(run)
-            .map_err(|e| Failure::work(format!("cannot remove {}: {e}; {remedy}", run.display())))?;
-    }
+    let held = RunRemoval::hold(&options.runs).map_err(|e| match (e.is_busy(), e.place().parent()) {
+        (true, Some(run)) => Failure::input(format!(
+            "{}: expected a run that nobody writes, found one that goes on. End it first",
+            run.display()
+        )),
+        _ => e.into(),
+    })?;
+    held.finish()?;
     match options.json {
         true => print_json(&RemovedJson { version: 1, removed: &options.runs, bytes }),
-        false => line(format_args!("removed {}, {} MB", counted(options.runs.len(), "run"), megabytes(bytes))),
+        false => line(format_args!("removed {runs}, {size}")),
     }
 }
 
@@ -257,7 +339,7 @@ fn told(json: bool, done: &str, (run, file): (&Path, &Path), packed: Packed) -> 
     if json {
         return print_json(&PackedJson { version: 1, run, file, files, bytes });
     }
-    let (count, size) = (counted(files, "file"), megabytes(bytes));
+    let (count, size) = (counted(files, "file"), megabytes(Some(bytes)));
     let (run, file) = (run.display().to_string(), file.display().to_string());
-    line(format_args!("{done}: {} and {}, {count}, {size} MB", printable(&run), printable(&file)))
+    line(format_args!("{done}: {} and {}, {count}, {size}", printable(&run), printable(&file)))
 }

@@ -36,9 +36,23 @@ pub struct Writing {
 impl Writing {
     /// Holds the file at `place`, which is made if need be; several processes may.
     pub fn hold(place: &Path) -> Result<Self> {
+        Self::hold_as(place, libc::F_RDLCK, "a run that is there", "one that is being removed")
+    }
+
+    /// Holds it alone, for a removal: nobody holds it, and nobody else can.
+    pub(crate) fn hold_alone(place: &Path) -> Result<Self> {
+        Self::hold_as(place, libc::F_WRLCK, "a run that nobody writes", "one that goes on, or is being removed")
+    }
+
+    fn hold_as(place: &Path, kind: i32, expected: &str, found: &str) -> Result<Self> {
         let file = open_lock(place)?;
-        lock(&file, libc::F_OFD_SETLK, libc::F_RDLCK, WRITERS).map_err(|e| Error::io(place, "lock", e))?;
-        Ok(Self { _file: file })
+        match lock(&file, libc::F_OFD_SETLK, kind, WRITERS) {
+            Ok(_) => Ok(Self { _file: file }),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                Err(Error::busy(place, expected, found))
+            }
+            Err(e) => Err(Error::io(place, "lock", e)),
+        }
     }
 
     /// Returns whether some process holds the file at `place`; a file that is not there is held by none.

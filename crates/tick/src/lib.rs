@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod base64;
 mod domain;
 mod duration;
 mod injection;
@@ -27,6 +28,7 @@ mod stairs;
 mod tick;
 mod unit;
 
+pub use base64::base64;
 pub use domain::{BootId, Clock, Domain, DomainError, Frequency};
 pub use duration::{DurationForm, decimal};
 pub use injection::{Injection, InjectionError};

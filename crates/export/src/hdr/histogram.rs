@@ -1,5 +1,7 @@
 //! One histogram of three significant digits, and its text: "V2CompressedEncoding" of HdrHistogram's source.
 
+use tickscope_tick::base64;
+
 /// Buckets of a power of two: values up to twice as many are told apart one by one.
 const HALF: u64 = 1024;
 const HALF_BITS: u32 = HALF.trailing_zeros();
@@ -164,21 +166,6 @@ fn adler(bytes: &[u8]) -> u32 {
         two = (two + one) % MODULUS;
     }
     two << 16 | one
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - three.len()));
-        for letter in 0..4 {
-            match letter <= three.len() {
-                true => text.push(LETTERS[(bits >> (18 - 6 * letter) & 63) as usize].into()),
-                false => text.push('='),
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]
