@@ -157,7 +157,7 @@ impl Inputs {
             mut refused,
         } = relate(run, &layout, query, beside.curves)?;
         let (rivals, unread) = match beside.rivals {
-            true => rivals::compare(run, &clocks, &of_node, &between)?,
+            true => rivals::compare((run, query), &clocks, &of_node, &between)?,
             false => Default::default(),
         };
         refused.extend(unread);

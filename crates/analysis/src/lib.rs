@@ -104,7 +104,9 @@ pub use public_json::{AssumptionJson, FaultJson, RelationsJson, RunJson, VERSION
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
 pub use relations::{MachineClock, PairRelation, PairState, Relations, only_related, relations};
-pub use rivals::{KnownBound, NodeRivals, RivalBound, RivalMethod, RivalWidth};
+pub use rivals::{
+    KnownBound, NodeRivals, PublishedCase, PublishedError, PublishedErrors, RivalBound, RivalMethod, RivalWidth,
+};
 pub use round_trips::RoundTrips;
 pub use scan::{Outcome, Part, Piece, Scan, Sink, Wanted};
 pub use scatter_matrix::{Correlation, KindPoints, PairCell, ScatterMatrix};

@@ -294,7 +294,10 @@ impl Asked<'_> {
         let (direct_known, closed_known) = (known(direct.as_ref()), known(closed));
         let compared = match (closed.or(direct.as_ref()), reference) {
             (Some(map), 0) => files.against_reference(nodes[0], map)?,
-            (Some(map), _) => files.between(nodes, map)?,
+            (Some(map), _) => {
+                let to_reference = [local, reference].map(|counter| web.to_reference(counter).map(|(map, _)| map));
+                files.between(nodes, map, to_reference)?
+            }
             (None, _) => None,
         };
         let told = PairRelation {

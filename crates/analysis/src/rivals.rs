@@ -15,16 +15,24 @@ use tickscope_tick::{Label, NodeName, Tick};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
 use crate::acknowledgements::{Acknowledged, Acknowledgements, Value};
+use crate::clock_maps::Gathered;
+use crate::closure::Web;
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::evidence::reading_ticks;
+use crate::query::Query;
 use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;
 
 mod files;
+mod published;
+mod two_point;
 
 pub use files::KnownBound;
 pub(crate) use files::RivalFiles;
+pub use published::{PublishedCase, PublishedError, PublishedErrors};
+use two_point::TwoPoint;
 
 /// What several methods say of one node's clock against another's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -49,6 +57,8 @@ pub struct NodeRivals {
     pub declared_tolerance_ppm: u32,
     /// Where it comes from: `kernel`, as a rule.
     pub declared_by: String,
+    /// The published errors of durations by the two exchanges of Min-RTT; `None`: the run has no two such exchanges.
+    pub published: Option<PublishedErrors>,
     /// Acknowledgements between the two nodes, and their published values against our intervals; `None`: none.
     pub acknowledged: Option<Acknowledged>,
     /// Comparisons that were refused, a sentence each.
@@ -148,10 +158,10 @@ struct Sample {
     outside: Option<bool>,
 }
 
-/// Compares the methods for each node that is related to the reference, then for pairs of other nodes; beside it, files
-/// that could not be read.
+/// Compares the methods for each node that is related to the reference, then for pairs of other nodes, those without a
+/// point of the layout last; next to it, files that could not be read.
 pub(crate) fn compare(
-    run: &Run,
+    (run, query): (&Run, &Query),
     clocks: &[Clock],
     of_node: &[(String, usize)],
     between: &[CounterPair],
@@ -159,9 +169,13 @@ pub(crate) fn compare(
     let manifest = run.manifest();
     let mut files = RivalFiles::of(run)?;
     let mut found = Vec::new();
+    let related = |clock: usize| match clocks.get(clock) {
+        Some(Clock::Related(map)) => Some(map),
+        _ => None,
+    };
     for (name, clock) in of_node {
         let Some(node) = manifest.nodes.iter().find(|node| node.name == **name) else { continue };
-        let Some(Clock::Related(map)) = clocks.get(*clock) else { continue };
+        let Some(map) = related(*clock) else { continue };
         found.extend(files.against_reference(node, map)?);
     }
     let named = |clock: usize| {
@@ -169,10 +183,39 @@ pub(crate) fn compare(
         manifest.nodes.iter().find(|node| node.name == **name)
     };
     for CounterPair { local, reference, clock_map } in between.iter().take(MOST_PAIRS) {
-        let (Some(node), Some(reference)) = (named(*local), named(*reference)) else { continue };
-        found.extend(files.between([node, reference], clock_map)?);
+        let (Some(node), Some(with)) = (named(*local), named(*reference)) else { continue };
+        found.extend(files.between([node, with], clock_map, [related(*local), related(*reference)])?);
     }
+    let in_layout = |node: &Node| of_node.iter().any(|(name, _)| node.name == **name);
+    found.extend(beyond_layout((run, query), &mut files, in_layout, MOST_PAIRS.saturating_sub(found.len()))?);
     Ok((found, files.unread))
+}
+
+/// The same of counters whose nodes have no point in the layout, by the probes' evidence.
+fn beyond_layout(
+    (run, query): (&Run, &Query),
+    files: &mut RivalFiles<'_>,
+    in_layout: impl Fn(&Node) -> bool,
+    most: usize,
+) -> Result<Vec<NodeRivals>, Error> {
+    let counters = Counters::of(run.manifest())?;
+    let is_new = |counter: usize| counter != 0 && !counters.nodes(counter).iter().any(|node| in_layout(node));
+    if !(0..counters.len()).any(is_new) {
+        return Ok(Vec::new());
+    }
+    let Gathered { evidence, .. } = Gathered::of(run, &counters, None, query)?;
+    let (web, _) = Web::of_all(run.manifest(), &counters, &evidence, query)?;
+    let mut found = Vec::new();
+    let pairs = evidence.pairs().map(|(pair, _)| pair).filter(|&(local, with)| is_new(local) || is_new(with));
+    for (local, with) in pairs.take(most) {
+        let Some(map) = web.map((local, with)) else { continue };
+        let nodes = [local, with].map(|counter| counters.name(counter));
+        found.extend(match with {
+            0 => files.against_reference(nodes[0], map)?,
+            _ => files.between(nodes, map, [local, with].map(|counter| Some(web.to_reference(counter)?.0)))?,
+        });
+    }
+    Ok(found)
 }
 
 /// A node against another.
@@ -249,6 +292,7 @@ impl Comparing<'_> {
             declared_hertz: node.counter.frequency.hertz,
             declared_tolerance_ppm: node.counter.frequency.tolerance_ppm,
             declared_by: node.counter.frequency.origin.clone(),
+            published: None,
             acknowledged: None,
             refused: Vec::new(),
             curves_from: first,
@@ -406,97 +450,6 @@ fn stated(sample: &RivalSample) -> Option<(i64, Option<i64>)> {
 fn excludes_0(offset: i64, half: i64) -> bool {
     let [lo, hi] = [i128::from(offset) - i128::from(half), i128::from(offset) + i128::from(half)];
     lo > 0 || hi < 0
-}
-
-/// The relation of Min-RTT: a line between the fastest exchange before the run and the fastest after it, each with one
-/// stamp of the node. Ticks of the reference are doubled, so that middles are whole.
-struct TwoPoint {
-    /// The node's ticks.
-    at: [i128; 2],
-    /// The doubled middles between request and reply.
-    middles: [i128; 2],
-    /// The round trips.
-    round_trips: [i128; 2],
-}
-
-impl TwoPoint {
-    fn of(bursts: &Bursts) -> Option<Self> {
-        let fastest = |exchanges: &[Exchange]| exchanges.iter().min_by_key(|exchange| round_trip(exchange)).copied();
-        let [first, last] = [fastest(&bursts.0[0])?, fastest(&bursts.0[2])?];
-        let at = [first, last].map(|exchange| i128::from(exchange[1]));
-        let middles = [first, last].map(|[t1, _, _, t4]| i128::from(t1) + i128::from(t4));
-        let round_trips = [first, last].map(|exchange| i128::from(round_trip(&exchange)));
-        (at[0] < at[1]).then_some(Self { at, middles, round_trips })
-    }
-
-    /// The doubled value of the line, rounded to the nearest.
-    fn value(&self, at: i128) -> i128 {
-        let length = self.at[1] - self.at[0];
-        let rise = (self.middles[1] - self.middles[0]) * (at - self.at[0]);
-        self.middles[0] + (2 * rise + length).div_euclid(2 * length)
-    }
-
-    /// The doubled published half-width: the longer round trip between the two points, `|1 - x| + |x|` of it beyond.
-    fn published(&self, at: i128) -> i128 {
-        let longer = self.round_trips[0].max(self.round_trips[1]);
-        ceil((self.to_last(at).abs() + self.since_first(at).abs()) * longer, self.length())
-    }
-
-    /// The doubled half-width that holds while the rate stays within the cone: each point's share of its own round
-    /// trip, what the readings leave open, and how far a map of such rates can lie off its own chord.
-    fn honest(&self, at: i128, cone: &Cone, reading: i128) -> i128 {
-        let (since_first, to_last, length) = (self.since_first(at), self.to_last(at), self.length());
-        let trips = to_last.abs() * self.round_trips[0] + since_first.abs() * self.round_trips[1];
-        let weight = ceil((to_last.abs() + since_first.abs()) * 2 * reading, length);
-        let off = if since_first < 0 {
-            -since_first
-        } else if to_last < 0 {
-            -to_last
-        } else {
-            ceil(since_first * to_last, length)
-        };
-        ceil(trips, length) + weight + up(2 * cone.width() * off) + 2
-    }
-
-    fn length(&self) -> i128 {
-        self.at[1] - self.at[0]
-    }
-
-    fn since_first(&self, at: i128) -> i128 {
-        at - self.at[0]
-    }
-
-    fn to_last(&self, at: i128) -> i128 {
-        self.at[1] - at
-    }
-
-    fn sample(&self, comparing: &Comparing<'_>, at: i64, first: i64, honest: bool) -> Sample {
-        let tick = i128::from(at);
-        let value = self.value(tick);
-        let reading = comparing.reading_widths().iter().sum();
-        let half = if honest { self.honest(tick, &comparing.map.cone(), reading) } else { self.published(tick) };
-        comparing.sample(at, first, value, [value - half, value + half])
-    }
-
-    /// The node's frequency, Hz, if the reference's is what it declares.
-    fn hertz(&self, comparing: &Comparing<'_>) -> Option<[i64; 2]> {
-        let widths = comparing.nodes.map(|node| i128::from(reading_ticks(comparing.manifest, node)));
-        self.rate_at(comparing.hertz()[1].into(), widths)
-    }
-
-    /// The least and the most that the node's mean rate between the two points can be if the reference's is `hertz`;
-    /// `widths`: how far readings leave both counters open.
-    fn rate_at(&self, hertz: i128, [local, reference]: [i128; 2]) -> Option<[i64; 2]> {
-        let twice = self.middles[1] - self.middles[0];
-        let off = self.round_trips[0] + self.round_trips[1] + 2 * reference;
-        let [least, most] = [twice - off, twice + off];
-        if least <= 0 {
-            return None;
-        }
-        let lo = (2 * hertz * (self.length() - local)).div_euclid(most);
-        let hi = ceil(2 * hertz * (self.length() + local), least);
-        Some([i64::try_from(lo).ok()?, i64::try_from(hi).ok()?])
-    }
 }
 
 impl RivalMethod {
@@ -748,6 +701,7 @@ mod tests {
             declared_hertz: 1_000_000_000,
             declared_tolerance_ppm: 0,
             declared_by: "made up".into(),
+            published: None,
             acknowledged: None,
             refused: Vec::new(),
             curves_from: 0,

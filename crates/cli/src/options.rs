@@ -211,7 +211,7 @@ pub struct ShowOptions {
     /// All events, with their time
     #[arg(long)]
     pub events: bool,
-    /// Of a run that has nothing but its machines' clocks, what other methods say of each pair, too
+    /// What other methods say of the same clocks, too: Min-RTT with its Table II, return trips, and what was asked
     #[arg(long, conflicts_with_all = ["json", "by", "counts", "age"])]
     pub rivals: bool,
     /// What points under the policy count counted, a line a period, instead of the table: all, or NODE.POINT

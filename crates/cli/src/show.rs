@@ -7,6 +7,7 @@ use tickscope_analysis::{
 };
 use tickscope_bracket::Rho;
 use tickscope_experiment::{LimitFile, layout_of};
+use tickscope_show::rivals_text;
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_store::{LayoutText, Run, SweepManifest};
 use tickscope_tick::Source;
@@ -42,12 +43,6 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         let shown = relate::RelationsShown { json: options.json, rivals: options.rivals, page: false };
         return relate::instead(&run, &query, shown);
     }
-    if options.rivals {
-        return Err(Failure::input(
-            "--rivals: expected a run of nothing but its machines' clocks (tickscope relate), found one with stamps. \
-             Leave it out: tickscope report has other methods beside the clocks of any run",
-        ));
-    }
     let opened = Opened::of(run, layout(&options.query)?)?;
     let query = opened.under(query, limits.as_ref())?;
     let view = View {
@@ -56,6 +51,7 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         wide: options.wide,
         assumptions: options.assumptions,
         events: options.events,
+        rivals: options.rivals,
         quantiles: quantiles.named(),
     };
     if let Some(by) = &options.by {
@@ -155,6 +151,9 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
             let (events, channels) = (&events.found, &channels.found);
             let shown = Shown { run, analysis: &analysis, events, channels };
             output::print(text(&shown, view).as_bytes())?;
+            if view.rivals {
+                output::print(rivals_text(&analysis, events).as_bytes())?;
+            }
         }
     }
     faults.verdict(analysis.standing(&events.found).and_then(|()| analysis.expect_limits(&events.found)))

@@ -61,6 +61,33 @@ fn expect_bounded(table: &Value, nodes: usize) {
         assert!(trips.iter().flat_map(|trip| trip["shortest_ns"].as_array().unwrap()).any(|ns| ns.as_i64() > Some(0)));
     }
     assert_eq!(table["findings"], json!([]));
+    let rivals = table["rivals"].as_array().unwrap();
+    assert_eq!(rivals.len(), pairs.len());
+    rivals.iter().for_each(expect_table_ii);
+}
+
+/// Table II from the pair's own e, D and d, computed once more, and intervals of ours that hold the truth.
+fn expect_table_ii(of: &Value) {
+    let published = &of["published"];
+    let [e, apart] = ["e_ns", "apart_ns"].map(|key| published[key].as_f64().unwrap());
+    let rows = published["rows"].as_array().unwrap();
+    let against_reference = of["reference"] == "n0.tsc";
+    assert!(rows.len() >= 2 && e > 0.0, "{of}");
+    for row in rows {
+        let [d, size] = ["duration_ns", "published_ns"].map(|key| row[key].as_f64().unwrap());
+        assert_eq!(row["outside_guaranteed"], 0, "{row}");
+        assert!(row["durations"].as_u64() > Some(50) && row["error_ns"][0].as_i64() > Some(-1), "{row}");
+        let case = row["case"].as_str().unwrap();
+        match case {
+            // Both e and D are rounded up, the size to a tick of a quarter of a ns or more.
+            "scenario-1" => assert!((size - 2.0 * d / apart * e).abs() <= 3.0, "{row} {published}"),
+            "scenario-2" => assert!((size - e).abs() <= 2.0, "{row} {published}"),
+            // Its 2 d/D e is of the other pair, and r differs from 1 by millionths.
+            "scenario-3" => assert!(size > 0.99 * e, "{row} {published}"),
+            _ => assert_eq!(case, "baseline"),
+        }
+        assert_eq!(["scenario-1", "scenario-2"].contains(&case), against_reference, "{of}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod site;
 
 use serde_json::{Value, json};
-use site::{Ended, Experiment, Site, few_or_all};
+use site::{Ended, Experiment, Site, few_or_all, tickscope};
 use tickscope_experiment::may_make_namespaces;
 use tickscope_host::StatedError;
 
@@ -23,11 +23,12 @@ fn method<'a>(table: &'a Value, name: &str) -> &'a Value {
     methods.iter().find(|method| method["name"] == name).unwrap_or_else(|| panic!("no {name} in {methods:?}"))
 }
 
-/// A run of the demo's kind with these rivals.
+/// A run of the demo's kind with these rivals, and with a machine on which nothing is stamped.
 fn run(site: &Site, seconds: f64, rivals: &str, path: &str) -> Value {
     let experiment = Experiment { probes_hz: 200, addresses: None, ..Experiment::new(seconds, 50) };
     let text = experiment.text().replace("kind = \"loopback\"", "kind = \"namespaces\"");
-    let mut command = site.run_command(&format!("{text}\n[rivals]\n{rivals}\n"));
+    let mut command =
+        site.run_command(&format!("{text}\n[[node]]\nname = \"idle\"\ncommand = [\"true\"]\n[rivals]\n{rivals}\n"));
     Ended::of(command.env("PATH", path)).json(0)
 }
 
@@ -62,6 +63,7 @@ fn e2e_chrony_and_ptp4l_are_asked_beside_the_run_and_the_truth_is_held_against_e
     let hertz = &table["rivals"][0]["hertz"];
     let declared = table["rivals"][0]["declared_hertz"].as_i64();
     assert!(hertz[0].as_i64() <= declared && declared <= hertz[1].as_i64(), "one counter: {hertz}");
+    expect_every_node(&site, &table);
 }
 
 /// The run's one pair of nodes, with a link between namespaces that the client fills or hardly uses.
@@ -147,6 +149,19 @@ fn e2e_a_rival_that_is_not_installed_is_told_with_its_package_and_the_run_goes_o
     assert!(told.iter().any(|text| text.contains("the package is linuxptp")), "{told:?}");
     assert_eq!(method(&table, "tickscope")["outside"], 0);
     assert_eq!(method(&table, "Min-RTT, two points")["bound"], "published");
+    expect_every_node(&site, &table);
+}
+
+/// A node without a point of the layout is compared, too, and a terminal shows what the JSON has.
+fn expect_every_node(site: &Site, table: &Value) {
+    let rivals = table["rivals"].as_array().unwrap();
+    assert_eq!(rivals.len(), 3, "two nodes against the reference, and each other: {rivals:?}");
+    assert!(rivals.iter().all(|of| !of["published"]["rows"].as_array().unwrap().is_empty()), "{rivals:?}");
+    let shown = Ended::of(tickscope(&["show", "--rivals"]).arg(site.run_directory()));
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    for words in ["idle.tsc against", "Table II as published: e ", "scenario 1: on one node", "baseline: the same"] {
+        assert!(shown.out.contains(words), "{words}: {}", shown.out);
+    }
 }
 
 fn on_this_machine(program: &str) -> bool {

@@ -65,6 +65,7 @@ use document::Words;
 pub use drawn_figure::DrawnFigure;
 use quantity::Unit;
 pub use relations::relations_document;
+pub use rivals::rivals_text;
 pub use sustain::{sustain_figure, sustained_text};
 pub use sweep::{SweepText, sweep_figure};
 pub use tail::SlowTraces;

@@ -1,11 +1,10 @@
 //! The run's bounds beside those of other methods: one table and one figure for each node.
 
-use tickscope_analysis::{Acknowledged, NodeRivals, RivalMethod, RoundTrips};
-use tickscope_store::EventKind;
+use tickscope_analysis::{Acknowledged, Analysis, NodeRivals, PublishedError, RivalMethod, RoundTrips};
+use tickscope_store::{Event, EventKind};
 use tickscope_tick::Label;
 
-use crate::Report;
-use crate::document::{Block, Words};
+use crate::document::{self, Block, Words};
 use crate::plot::{Axis, Figure, Ink};
 use crate::quantity::{Unit, count};
 
@@ -20,28 +19,39 @@ const MEANING: &str = "Half the width of each method's interval over the run; li
                        state it, which no proof supports where the rate wanders; of one node: between two stamps of \
                        it, what happened on the other; stated: what the program says of \
                        itself. chrony and ptp4l relate CLOCK_REALTIME, the others the nodes' counters; what they say \
-                       of two nodes other than the reference adds up.";
+                       of two nodes other than the reference adds up. Table II is Cloudprofiler's size of error of \
+                       a duration d by two exchanges D apart, half the longer of whose round trips is e.";
 
 /// All that is compared; nothing, where nothing is.
-pub(crate) fn blocks(report: &Report<'_>) -> Vec<Block> {
-    let all = &report.analysis.rivals;
+pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
+    let all = &analysis.rivals;
     if all.is_empty() {
         return Vec::new();
     }
     let shown = || all.iter().take(MOST_PAIRS);
     let more = all.len().checked_sub(MOST_PAIRS).filter(|&more| more > 0);
     let more = more.map(|more| Block::paragraph(format!("{} more pairs are in the public JSON.", count(more))));
-    let missing = report.events.iter().filter(|event| event.what == EventKind::RivalMissing);
+    let missing = events.iter().filter(|event| event.what == EventKind::RivalMissing);
     let missing: Vec<Words> = missing.map(|event| Words::from(format!("{}: {}", event.node, event.text))).collect();
     let missing = (!missing.is_empty()).then_some(Block::List(missing));
     [Block::heading("Beside other methods"), Block::note(MEANING)]
         .into_iter()
         .chain(shown().flat_map(|node| of_node(node, all.len() > 1)))
         .chain(round_trips(shown()))
-        .chain(frequencies(shown(), &report.analysis.reference))
+        .chain(frequencies(shown(), &analysis.reference))
         .chain(more)
         .chain(missing)
         .collect()
+}
+
+/// The same on a terminal.
+pub fn rivals_text(analysis: &Analysis, events: &[Event]) -> String {
+    match blocks(analysis, events) {
+        none if none.is_empty() => {
+            "\nNo two counters of this run have a clock map, so no other method is compared.\n".into()
+        }
+        blocks => document::text(&blocks),
+    }
 }
 
 /// Both directions of every pair.
@@ -129,11 +139,37 @@ pub(crate) fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
     if !drawn.is_empty() {
         blocks.extend([figure(&title, &drawn), legend]);
     }
+    blocks.extend(published(node));
     blocks.extend(
         node.acknowledged.as_ref().map(|found| Block::paragraph(format!("Return trip: {}", acknowledged(found)))),
     );
     blocks.extend(node.refused.iter().map(Block::paragraph));
     blocks
+}
+
+/// Cloudprofiler's Table II for the pair's own exchanges.
+fn published(node: &NodeRivals) -> Vec<Block> {
+    const COLUMNS: [&str; 7] =
+        ["duration", "d", "published", "ours, median", "true error, median and most", "beyond it", "beyond ours"];
+    let Some(found) = node.published.as_ref().filter(|found| !found.rows.is_empty()) else { return Vec::new() };
+    let outside = |count_of: Option<usize>, of: usize| {
+        Words::from(count_of.map_or_else(|| "–".into(), |out| format!("{} of {}", count(out), count(of))))
+    };
+    let row = |one: &PublishedError| {
+        let error = |[median, most]: [i64; 2]| format!("{}, {}", us(median), us(most));
+        vec![
+            Words::from(one.case.words()),
+            us(one.duration_ns).into(),
+            format!("±{}", us(one.published_ns)).into(),
+            format!("±{}", us(one.guaranteed.median_ns)).into(),
+            one.error_ns.map_or_else(|| "not known".into(), error).into(),
+            outside(one.outside_published, one.durations),
+            outside(one.outside_guaranteed, one.durations),
+        ]
+    };
+    let words = format!("Table II as published: e {}, D {}.", us(found.e_ns), us(found.apart_ns));
+    let title = format!("Table II: {} against {}", node.domain, node.reference);
+    vec![Block::paragraph(words), Block::table(&title, &COLUMNS, found.rows.iter().map(row))]
 }
 
 /// What the published return trip says of durations, against our intervals of the same.

@@ -44,6 +44,8 @@ pub struct View {
     pub assumptions: bool,
     /// All events.
     pub events: bool,
+    /// What other methods say of the same clocks.
+    pub rivals: bool,
     /// The quantiles that were asked for, by name; they take the place of the usual ones.
     pub quantiles: Vec<(String, Quantile)>,
 }

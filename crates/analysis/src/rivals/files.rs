@@ -2,12 +2,16 @@
 //!
 //! Guarantees: a pair is compared with the same exchanges, whoever asks. Deliberately absent: the comparing.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tickscope_bracket::ClockMap;
 use tickscope_store::{Node, RivalSample, Run};
 
+use super::published::AgainstReference;
 use super::{
-    Bursts, Comparing, NodeRivals, RivalBound, RivalMethod, RivalWidth, Sample, asked_by_either, exchanges, pair_of,
+    Bursts, Comparing, NodeRivals, RivalBound, RivalMethod, RivalWidth, Sample, TwoPoint, asked_by_either, exchanges,
+    pair_of,
 };
 use crate::counters::reference_node;
 use crate::error::Error;
@@ -20,6 +24,8 @@ pub(crate) struct RivalFiles<'a> {
     truth: Option<Truth>,
     /// What programs said of the reference.
     of_reference: Vec<RivalSample>,
+    /// The two exchanges of each node with the reference that Min-RTT chooses, by the node's name.
+    points: BTreeMap<String, Option<TwoPoint>>,
     /// Files that could not be read.
     pub(crate) unread: Vec<tickscope_store::Error>,
 }
@@ -27,7 +33,8 @@ pub(crate) struct RivalFiles<'a> {
 impl<'a> RivalFiles<'a> {
     pub(crate) fn of(run: &'a Run) -> Result<Self, Error> {
         let (reference, truth) = (reference_node(run.manifest())?, Truth::of(run.manifest()));
-        let mut files = Self { run, reference, truth, of_reference: Vec::new(), unread: Vec::new() };
+        let mut files =
+            Self { run, reference, truth, of_reference: Vec::new(), points: BTreeMap::new(), unread: Vec::new() };
         files.of_reference = files.samples(reference)?;
         Ok(files)
     }
@@ -42,13 +49,41 @@ impl<'a> RivalFiles<'a> {
     pub(crate) fn against_reference(&mut self, node: &Node, map: &ClockMap) -> Result<Option<NodeRivals>, Error> {
         let (samples, nodes) = (self.samples(node)?, [node, self.reference]);
         let all = exchanges(&self.run.brackets(&pair_of(nodes))?.found); // what was refused is told elsewhere
-        Ok(self.comparing(nodes, map).all(&all, Bursts::of(&all), samples, &self.of_reference))
+        let bursts = Bursts::of(&all);
+        let points = bursts.as_ref().and_then(TwoPoint::of);
+        self.points.insert(node.name.to_string(), points);
+        let comparing = self.comparing(nodes, map);
+        let found = comparing.all(&all, bursts, samples, &self.of_reference);
+        let published = points.map(|points| comparing.of_reference(&points));
+        Ok(found.map(|found| NodeRivals { published, ..found }))
     }
 
-    /// A node against another that is not the reference.
-    pub(crate) fn between(&self, nodes: [&Node; 2], map: &ClockMap) -> Result<Option<NodeRivals>, Error> {
+    /// A node against another that is not the reference; `to_reference`: the maps of both.
+    pub(crate) fn between(
+        &mut self,
+        nodes: [&Node; 2],
+        map: &ClockMap,
+        to_reference: [Option<&ClockMap>; 2],
+    ) -> Result<Option<NodeRivals>, Error> {
         let (all, bursts) = asked_by_either(self.run, nodes)?;
-        Ok(self.comparing(nodes, map).all(&all, bursts, Vec::new(), &[]))
+        let points = [self.points_of(nodes[0])?, self.points_of(nodes[1])?];
+        let own = bursts.as_ref().and_then(TwoPoint::of);
+        let comparing = self.comparing(nodes, map);
+        let found = comparing.all(&all, bursts, Vec::new(), &[]);
+        let end = |at: usize| Some(AgainstReference { node: nodes[at], points: points[at]?, map: to_reference[at]? });
+        let ends = end(0).zip(end(1)).map(|(node, from)| [node, from]);
+        let published = own.zip(ends).map(|(own, ends)| comparing.of_others(&own, ends, self.reference));
+        Ok(found.map(|found| NodeRivals { published, ..found }))
+    }
+
+    /// The two exchanges of a node with the reference.
+    fn points_of(&mut self, node: &Node) -> Result<Option<TwoPoint>, Error> {
+        if let Some(known) = self.points.get(node.name.as_str()) {
+            return Ok(*known);
+        }
+        let points = asked_by_either(self.run, [node, self.reference])?.1.as_ref().and_then(TwoPoint::of);
+        self.points.insert(node.name.to_string(), points);
+        Ok(points)
     }
 
     /// How well a map knows a node's counter at some of its ticks, each with the time that it stands for, ns.

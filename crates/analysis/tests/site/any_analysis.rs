@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tickscope_analysis::{
     Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy,
     LateStage, LateTrace, Limit, LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation,
-    RivalBound, RivalMethod, RivalWidth, RoundTrips, SourceSummary, Span, Stream, StreamEnd,
+    PublishedErrors, RivalBound, RivalMethod, RivalWidth, RoundTrips, SourceSummary, Span, Stream, StreamEnd,
 };
 use tickscope_bracket::Rho;
 use tickscope_store::{LimitRule, RunState};
@@ -120,6 +120,7 @@ fn rivals() -> NodeRivals {
         declared_hertz: 1,
         declared_tolerance_ppm: 1,
         declared_by: "kernel".into(),
+        published: Some(PublishedErrors { e_ns: 1, apart_ns: 1, rows: vec![] }),
         acknowledged: Some(Acknowledged {
             compared: 1,
             outside_guaranteed: 0,
