@@ -84,9 +84,12 @@ def test_runs_are_listed_with_their_state_and_removed_only_when_somebody_says_so
     assert set(runs["one"]["nodes"]) == {"client", "server"} and runs["one"]["lasted_ms"] > 0
     assert runs["one"]["findings"] == len(table["findings"]) and runs["cut"]["findings"] is None
     assert runs["one"]["stamps"] > 0 and runs["one"]["bytes"] > 0
-    lo, hi = runs["one"]["time_of_day"]["first_stamp_unix_ns"]
+    times = runs["one"]["time_of_day"]
+    assert times == table["time_of_day"] and times["readings"] > 0 and "not known" in times["rests_on"]
+    (lo, hi), (last_lo, last_hi) = times["first_stamp_unix_ns"], times["last_stamp_unix_ns"]
     began, ended = (manifest_ms * 1_000_000 for manifest_ms in (manifest["started_unix_ms"], table_end(one)))
-    assert lo < hi and began - 10**9 < lo and hi < ended + 10**9, "it lies in the run, as an ordinary clock has it"
+    ordered = (began - 10**9, lo, hi, last_lo, last_hi, ended + 10**9)
+    assert list(ordered) == sorted(set(ordered)), "they lie in the run, as an ordinary clock has it"
     assert "--yes" in command("rm", one, code=2).stderr
     command("rm", one, folder, "--yes", code=2)
     assert "each once" in command("rm", one, one, "--yes", code=2).stderr

@@ -74,8 +74,8 @@ pub struct Analysis {
     pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
-    /// The first stamp of any trace on each node's counter, as estimated.
-    pub first_ticks: BTreeMap<String, i64>,
+    /// The first and the last stamp of any trace on each node's counter, as estimated.
+    pub end_ticks: BTreeMap<String, (i64, i64)>,
     /// Files of evidence that could not be read, and why; and what [`Run::faults`] finds, where whoever asked adds it.
     pub refused: Vec<tickscope_store::Error>,
     /// Ids that passed every point of some way through the layout.
@@ -362,7 +362,7 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth,
         suspicions,
-        first_ticks: first_ticks(&layout, &tallies),
+        end_ticks: end_ticks(&layout, &tallies),
         passages_line: passages.line(&layout),
         passages,
         unplaced: unplaced(&layout, &tallies),
@@ -617,17 +617,18 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
     }
 }
 
-fn first_ticks(layout: &Layout, tallies: &[StageTally]) -> BTreeMap<String, i64> {
-    let mut first = BTreeMap::new();
+fn end_ticks(layout: &Layout, tallies: &[StageTally]) -> BTreeMap<String, (i64, i64)> {
+    let mut ends = BTreeMap::new();
     for (stage, tally) in layout.stages().iter().zip(tallies) {
-        for (point, tick) in [stage.from, stage.to].into_iter().zip(tally.first_ticks()) {
+        for (point, ticks) in [stage.from, stage.to].into_iter().zip(tally.end_ticks()) {
             let node = layout.points()[point].place.node.to_string();
-            tick.into_iter().for_each(|tick| {
-                first.entry(node.clone()).and_modify(|known: &mut i64| *known = tick.min(*known)).or_insert(tick);
+            ticks.into_iter().for_each(|ticks| {
+                let known: &mut (i64, i64) = ends.entry(node.clone()).or_insert(ticks);
+                *known = (known.0.min(ticks.0), known.1.max(ticks.1));
             });
         }
     }
-    first
+    ends
 }
 
 fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {

@@ -118,4 +118,4 @@ pub use tail::{FEWEST_SLOW, StageTail, Tail, TailShare, Unresolved, WhatIf};
 pub use totals::{Total, Totals, TotalsJson, totals};
 pub use truth::Truth;
 pub use unused_rules::{listed, unused_rules, without_node};
-pub use utc::{TimeOfDay, time_of_day};
+pub use utc::{RunTimes, TimeOfDay, time_of_day};

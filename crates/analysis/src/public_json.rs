@@ -19,7 +19,8 @@ use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
 use crate::{
     Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, LateStage, Limit, LimitBreaker,
-    MachineClock, Neighbour, PairRelation, PairSummary, Relations, SourceSummary, Span, StageNoise, Stream, Undecided,
+    MachineClock, Neighbour, PairRelation, PairSummary, Relations, RunTimes, SourceSummary, Span, StageNoise, Stream,
+    Undecided,
 };
 
 /// Version of the keys and of what they mean.
@@ -46,6 +47,7 @@ pub struct RunJson<'a> {
     removed: u64,
     lost: Option<u64>,
     complete: u64,
+    time_of_day: Option<RunTimes>,
     slowest: Vec<&'a str>,
     path_sums: PathSumsJson,
     passages: PassagesJson,
@@ -456,6 +458,7 @@ impl<'a> RunJson<'a> {
             removed: run.removed_stamps().unwrap_or(0), // what cannot be read is told elsewhere
             lost: known_loss(run, events),
             complete: analysis.complete,
+            time_of_day: RunTimes::of(run, analysis).unwrap_or(None), // as above
             slowest: slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.as_str()).collect(),
             path_sums: PathSumsJson { mismatches: analysis.sum_mismatches },
             passages: PassagesJson {

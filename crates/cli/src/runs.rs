@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::Serialize;
-use tickscope_analysis::{Analysis, FaultJson, Query, analyse_counts, time_of_day, unknown_loss};
+use tickscope_analysis::{FaultJson, Query, RunTimes, analyse_counts, unknown_loss};
 use tickscope_store::{Channel, Error, Run, RunRemoval, RunState, utc};
-use tickscope_tick::{Unit, counted, printable};
+use tickscope_tick::{counted, printable};
 
 use crate::archive::{self, Packed};
 use crate::check::Faults;
@@ -48,14 +48,7 @@ struct RunJson {
     /// `None`: for the reason in `findings_left_out`.
     findings: Option<usize>,
     findings_left_out: Option<&'static str>,
-    time_of_day: Option<TimeOfDayJson>,
-}
-
-/// The time of day of the first stamp on the reference, by `CLOCK_REALTIME` of its node.
-#[derive(Serialize)]
-struct TimeOfDayJson {
-    first_stamp_unix_ns: [i64; 2],
-    readings: u64,
+    time_of_day: Option<RunTimes>,
 }
 
 /// Lists the runs of a folder, newest first; a run that is damaged or cannot be read ends it with exit code 1.
@@ -145,7 +138,7 @@ impl RunJson {
             *to_analyse = to_analyse.saturating_sub(bytes.unwrap_or(u64::MAX));
             let analysis = analyse_counts(&run, &Query::default())?;
             listed.findings = Some(analysis.every_finding(&events).len());
-            listed.time_of_day = first_stamp(&run, &analysis)?;
+            listed.time_of_day = RunTimes::of(&run, &analysis)?;
         }
         Ok(listed)
     }
@@ -182,13 +175,9 @@ impl RunJson {
         };
         let nodes = self.nodes.join(" ");
         let mut text = format!("{shown}: {began}, {lasted}, {nodes}, {stamps}, {size}, {findings}");
-        if let Some(TimeOfDayJson { first_stamp_unix_ns: [lo, hi], .. }) = self.time_of_day {
-            text += &format!(
-                ", first stamp {}.{:09} s since 1970 within {} ns",
-                lo / 1_000_000_000,
-                lo % 1_000_000_000,
-                hi - lo
-            );
+        if let Some(times) = &self.time_of_day {
+            let (first, last) = (clock_time(times.first_stamp_unix_ns), clock_time(times.last_stamp_unix_ns));
+            text += &format!(", stamps from {first} to {last} by {}", times.rests_on);
         }
         text
     }
@@ -204,16 +193,11 @@ fn impossible_counts(run: &Run, channels: &[Channel]) -> Vec<Error> {
     channels.iter().filter_map(fault).collect()
 }
 
-/// When the first stamp on the reference was taken.
-fn first_stamp(run: &Run, analysis: &Analysis) -> Result<Option<TimeOfDayJson>, Failure> {
-    let first = analysis.first_ticks.get(run.manifest().reference.node.as_str());
-    let known = time_of_day(run)?.zip(first);
-    Ok(known.and_then(|(known, &first)| {
-        let unit = Unit::nanoseconds(analysis.frequency.hertz, 0);
-        let lo = i64::try_from(unit.down(first).digits()).ok()?.checked_add(known.lo_ns)?;
-        let hi = i64::try_from(unit.up(i128::from(first) + 1).digits()).ok()?.checked_add(known.hi_ns)?;
-        Some(TimeOfDayJson { first_stamp_unix_ns: [lo, hi], readings: known.readings })
-    }))
+/// `2026-11-21 07:04:31.000000123 UTC within 450 ns`.
+fn clock_time([lo, hi]: [i64; 2]) -> String {
+    let second = utc(lo.div_euclid(1_000_000));
+    let whole = second.strip_suffix(" UTC").unwrap_or(&second);
+    format!("{whole}.{:09} UTC within {} ns", lo.rem_euclid(1_000_000_000), hi - lo)
 }
 
 fn name(state: RunState) -> &'static str {

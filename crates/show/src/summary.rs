@@ -369,7 +369,7 @@ fn when(shown: &Shown<'_>, event: &Event) -> String {
     };
     let node = manifest.nodes.iter().find(|node| node.name.as_str() == event.node && counter(node));
     let since = node.and_then(|node| {
-        let first = shown.analysis.first_ticks.get(node.name.as_str())?;
+        let (first, _) = shown.analysis.end_ticks.get(node.name.as_str())?;
         Some((event.tick?.checked_sub(*first)?, node.counter.frequency.hertz))
     });
     since.map_or("-".into(), |(ticks, hertz)| format!("{} s", Unit::seconds(hertz, 3).near(ticks)))

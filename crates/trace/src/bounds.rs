@@ -364,9 +364,10 @@ impl StageTally {
         self.relative(layout, clocks, stage, self.span())
     }
 
-    /// The first counted stamps at the stage's two points, on the counters of their nodes as estimated.
-    pub fn first_ticks(&self) -> [Option<i64>; 2] {
-        [self.from, self.to].map(|end| end.ticks.map(|(first, _)| first))
+    /// The first and the last counted stamp at each of the stage's two points, on the counters of their nodes as
+    /// estimated.
+    pub fn end_ticks(&self) -> [Option<(i64, i64)>; 2] {
+        [self.from, self.to].map(|end| end.ticks)
     }
 
     /// How far the first and the last counted trace are apart.

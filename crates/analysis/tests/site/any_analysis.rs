@@ -194,7 +194,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         one_counter: vec![],
         passages: PassageSummary::default(),
         passages_line: None,
-        first_ticks: Default::default(),
+        end_ticks: Default::default(),
         auxiliary_clocks: vec![clock],
         reference: "a.tsc".parse().unwrap(),
         counters: vec![],
