@@ -287,6 +287,10 @@ def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(sha
     assert len(part(page, "What is left").locator(".panel").all()) == len({test["clock"] for test in found})
 
 
+K = ["StarOS: 0.8", "Medusa: 3.57", "StarOS: 1.14", "Medusa: 1.11"]
+STUDY = {f"As figure {figure}": k for figure, k in enumerate(K, 12)}
+
+
 def test_the_figures_of_the_cm_star_study_show_what_was_measured(shared_page, made):
     page, found = shared_page("benchmark"), made("benchmark")[1]
     spreads = part(page, "Cm*, figures 4 to 7: how readings are spread")
@@ -303,7 +307,11 @@ def test_the_figures_of_the_cm_star_study_show_what_was_measured(shared_page, ma
     for clock in found["clocks"]:
         titles = [title for title in nothing.locator("h3").all_inner_texts() if f": {clock['clock']}, method" in title]
         outcomes = [one for load in clock["loads"] for one in load["zero"]["outcomes"] if one["method"] in ("method-1", "method-2")]
-        assert len(titles) == len(outcomes), clock["clock"]
+        drawn = [title for title in titles if panel(nothing, title).locator("svg[role=img]").count()]
+        assert len(drawn) == len(outcomes), clock["clock"]
+        for title in titles:
+            said = "Not drawn: " if title not in drawn else f"the study's, {STUDY[title.split(':')[0]]}"
+            assert said in panel(nothing, title).inner_text(), title
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

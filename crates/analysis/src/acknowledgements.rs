@@ -165,6 +165,17 @@ pub(crate) struct Value {
     pub outside: Option<bool>,
     /// Whether it lies outside the guaranteed interval; `None`: there is none.
     pub outside_guaranteed: Option<bool>,
+    /// The whole time until the acknowledgement arrived instead, T3 - T1, with its round trip as the bound.
+    pub until_return: UntilReturn,
+}
+
+/// How the time until an acknowledgement's arrival compares with the duration; `None`: the truth is not known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct UntilReturn {
+    /// How much longer it is.
+    pub error_ns: Option<i64>,
+    /// Whether that is more than the round trip, or less than 0.
+    pub outside: Option<bool>,
 }
 
 /// The nodes of the start, of the end and of the reference.
@@ -199,7 +210,14 @@ impl Published<'_> {
             (off[0].abs().max(off[1].abs()) + 1) / 2
         };
         let misses = |[first, last]: [i128; 2]| 2 * last < floor(value - trip) || 2 * first > ceil(value + trip);
+        let whole = on_reference(apart(start, received), 0)?;
+        let longer = |[first, last]: [i128; 2]| (last - floor(whole)).abs().max((ceil(whole) - first).abs());
+        let beyond = |[first, last]: [i128; 2]| last < floor(whole - trip) || first > ceil(whole);
         Some(Value {
+            until_return: UntilReturn {
+                error_ns: truth.and_then(|truth| ns(longer(truth), hertz)),
+                outside: truth.map(beyond),
+            },
             ticks: [start, end],
             late_ns: ns(late, end_hz)?,
             round_trip_ns: ns(ceil(trip), hertz)?,
@@ -310,6 +328,9 @@ mod tests {
             prop_assert_eq!(value.error_ns, Some(ns((off + 1) / 2)));
             prop_assert_eq!(value.outside, Some(false));
             prop_assert_eq!(value.outside_guaranteed, Some(off > 2 * slack));
+            // T3 - T1 is longer by the way back and by how late it left, of which its bound knows nothing.
+            prop_assert_eq!(value.until_return.error_ns, Some(ns(late + ways[0])));
+            prop_assert_eq!(value.until_return.outside, Some(late > ways[1]));
         }
     }
 }

@@ -93,6 +93,14 @@ pub struct RivalMethod {
     /// hundreds of instants a method, too many for a table.
     #[serde(skip)]
     pub curve: Vec<[i64; 2]>,
+    /// Time since the first exchange and the ends of the interval, signed, as its method has it: around 0, around the
+    /// offset that a program states, or from 0 to a round trip. For figures, about a hundred pieces of time, the
+    /// outermost ends of each.
+    #[serde(skip)]
+    pub band: Vec<[i64; 3]>,
+    /// The same with the greatest error of each piece.
+    #[serde(skip)]
+    pub errors: Vec<[i64; 2]>,
 }
 
 /// What a method's bound is. In the public JSON a name keeps what it was: there the return trip of ids that come back
@@ -146,6 +154,8 @@ const MOST_PAIRS: usize = 500;
 const WAKES_NS: i64 = 100_000;
 /// Instants whose fastest exchanges are looked at together for that.
 const MOMENTS: usize = 10;
+/// Pieces of time in a figure.
+const PIECES: i128 = 100;
 /// chronyc rounds offset, dispersion and half the delay: to a ns each, and one more for rounding half the delay up.
 const ROUNDING_NS: i64 = 2;
 
@@ -154,6 +164,8 @@ const ROUNDING_NS: i64 = 2;
 struct Sample {
     at_ns: i64,
     half_width_ns: Option<i64>,
+    /// What the interval lies around where that is not 0.
+    around_ns: i64,
     error_ns: Option<i64>,
     outside: Option<bool>,
 }
@@ -366,6 +378,7 @@ impl Comparing<'_> {
         Sample {
             at_ns: self.since(at, first),
             half_width_ns: Some(ns_up((hi - lo + 3) / 4, hertz)),
+            around_ns: 0,
             error_ns: truth.map(|truth| ns_up((off(truth) + 1) / 2, hertz)),
             outside: truth.map(|[first, last]| 2 * (last + reference) < lo || 2 * (first - local) > hi),
         }
@@ -376,7 +389,8 @@ impl Comparing<'_> {
         let interval = self.map.inverse(tick).ok()?;
         let width = i128::from(interval.hi().get()) - i128::from(interval.lo().get());
         let half = Some(ns_up((width + 1) / 2, self.hertz()[0]));
-        Some(Sample { at_ns: self.since(at, first), half_width_ns: half, error_ns: None, outside: None })
+        let at_ns = self.since(at, first);
+        Some(Sample { at_ns, half_width_ns: half, around_ns: 0, error_ns: None, outside: None })
     }
 
     /// What chrony and ptp4l said, by program and variant.
@@ -420,6 +434,7 @@ impl Comparing<'_> {
         Some(Sample {
             at_ns: self.since(sample.before, first),
             half_width_ns: half,
+            around_ns: offset,
             error_ns: one_clock.then_some(offset.abs()),
             outside: half.filter(|_| one_clock).map(|half| excludes_0(offset, half)),
         })
@@ -477,8 +492,34 @@ impl RivalMethod {
             error_ns: errors.last().map(|&most| [errors[errors.len() / 2], most]),
             outside: (!known.is_empty()).then(|| known.iter().filter(|outside| **outside).count()),
             curve: samples.iter().step_by(every).filter_map(height).collect(),
+            band: pieces(&samples, Sample::ends),
+            errors: pieces(&samples, |sample| Some([0, sample.error_ns?]))
+                .into_iter()
+                .map(|[at, _, most]| [at, most])
+                .collect(),
         }
     }
+}
+
+impl Sample {
+    /// The interval as its method has it.
+    fn ends(&self) -> Option<[i64; 2]> {
+        let half = self.half_width_ns?;
+        Some([self.around_ns.saturating_sub(half), self.around_ns.saturating_add(half)])
+    }
+}
+
+/// The outermost ends within each piece of time, with when the piece begins.
+fn pieces(samples: &[Sample], ends: impl Fn(&Sample) -> Option<[i64; 2]>) -> Vec<[i64; 3]> {
+    let mut all: Vec<[i64; 3]> =
+        samples.iter().filter_map(|one| ends(one).map(|[lo, hi]| [one.at_ns, lo, hi])).collect();
+    all.sort_unstable();
+    let (Some(&[first, ..]), Some(&[last, ..])) = (all.first(), all.last()) else { return Vec::new() };
+    let length = (i128::from(last) - i128::from(first)) / PIECES + 1;
+    let piece = |one: &[i64; 3]| (i128::from(one[0]) - i128::from(first)) / length;
+    let outermost =
+        |of: &[[i64; 3]]| of.iter().copied().reduce(|one, next| [one[0], one[1].min(next[1]), one[2].max(next[2])]);
+    all.chunk_by(|one, next| piece(one) == piece(next)).filter_map(outermost).collect()
 }
 
 impl NodeRivals {
@@ -521,11 +562,21 @@ impl NodeRivals {
         let sample = |value: &Value| Sample {
             at_ns: self.since(value.ticks[own]),
             half_width_ns: Some(value.round_trip_ns / 2 + value.round_trip_ns % 2),
+            around_ns: 0,
             error_ns: value.error_ns,
             outside: value.outside,
         };
-        let samples = values.iter().map(sample).collect();
-        self.methods.push(RivalMethod::of("return trip, each end acknowledged".into(), RivalBound::Published, samples));
+        // As published the time until the return is the duration, too long by up to the acknowledgement's round trip.
+        let whole = |value: &Value| Sample {
+            around_ns: value.round_trip_ns / 2,
+            error_ns: value.until_return.error_ns,
+            outside: value.until_return.outside,
+            ..sample(value)
+        };
+        let (corrected, published) = (values.iter().map(sample).collect(), values.iter().map(whole).collect());
+        let named = |name: &str, samples| RivalMethod::of(name.into(), RivalBound::Published, samples);
+        self.methods.push(named("return trip, T3 - T1", published));
+        self.methods.push(named("return trip, each end acknowledged", corrected));
         self.acknowledged = Some(acknowledged);
     }
 
@@ -575,6 +626,7 @@ impl Returning<'_> {
         Sample {
             at_ns: 0,
             half_width_ns: Some(ns_up((end - start + from + 1).div_euclid(2), hertz)),
+            around_ns: 0,
             error_ns: truth.map(|truth| ns_up((off(truth) + 1) / 2, hertz)),
             outside: truth.map(|[first, last]| last + from < start || first - from - to > end),
         }
@@ -687,6 +739,25 @@ mod tests {
         let off = (truth - line.value(length / 2)).abs();
         assert!(off > line.published(length / 2), "published, and false");
         assert!(off <= line.honest(length / 2, &cone, 0));
+    }
+
+    #[test]
+    fn a_figure_has_the_outermost_ends_of_each_piece_of_time() {
+        let at = |at_ns: i64, half: i64, around_ns: i64| Sample {
+            at_ns,
+            half_width_ns: Some(half),
+            around_ns,
+            error_ns: Some(half / 2),
+            outside: None,
+        };
+        // 200 instants to 100 pieces: every second one is ten times as wide, and the last is the only one off 0.
+        let mut samples: Vec<Sample> =
+            (0..200).map(|step| at(step * 10, if step % 2 == 0 { 4 } else { 40 }, 0)).collect();
+        samples.push(at(1995, 5, 100));
+        let method = RivalMethod::of("any".into(), RivalBound::Stated, samples);
+        assert_eq!((method.band.len(), method.band[0], method.band[99]), (100, [0, -40, 40], [1980, -40, 105]));
+        assert_eq!((method.errors.len(), method.errors[7]), (100, [140, 20]));
+        assert!(RivalMethod::of("none".into(), RivalBound::None, Vec::new()).band.is_empty());
     }
 
     /// A node that is compared, without any method.

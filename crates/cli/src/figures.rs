@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tickscope_analysis::figures::{Figures, StageHistogram};
-use tickscope_analysis::{FaultJson, Jitter, ScatterMatrix, Total, Totals, TotalsJson, analyse_with, totals};
-use tickscope_show::{DrawnFigure, XLap};
-use tickscope_store::{SweepManifest, write_whole};
+use tickscope_analysis::{FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, analyse_with, totals};
+use tickscope_show::{DrawnFigure, XLap, clock_figures};
+use tickscope_store::{Run, SweepManifest, write_whole};
 use tickscope_tick::{Unit, counted};
 use tickscope_trace::QuantileBounds;
 
 use crate::failure::Failure;
 use crate::options::FiguresOptions;
 use crate::output::{line, note, print_json};
-use crate::show::{Opened, expect_sources, opened, query};
-use crate::sweep;
+use crate::show::{Opened, expect_sources, only_related, opened, query};
+use crate::{chosen_run, relate, sweep};
 
 /// What was drawn. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -32,12 +32,24 @@ struct Report<'a> {
     findings: Vec<String>,
 }
 
+/// What was drawn of a run that has nothing but its machines' clocks.
+#[derive(Serialize)]
+struct OfClocks<'a> {
+    version: u32,
+    files: &'a [PathBuf],
+    missing: &'a [String],
+}
+
 /// Writes the figures of a run, and ends as `show` does, once all are written.
 pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     if let Some(root) = options.run.as_deref().filter(|root| SweepManifest::is_at(root)) {
         return sweep::figures(options, root);
     }
     let query = query(&options.query)?;
+    let related = chosen_run::open(options.run.as_deref())?;
+    if only_related(&related, &options.query)? {
+        return of_clocks(options, &related, &query);
+    }
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note);
     let run = &ready.run;
@@ -45,7 +57,12 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), &query)?;
     let (faults, events) = (faults.also(std::mem::take(&mut analysis.refused)), run.events()?.found);
     let hertz = analysis.frequency.hertz;
-    let (found, missing) = XLap::of(&drawn, hertz).figures();
+    let (mut found, mut missing) = XLap::of(&drawn, hertz).figures();
+    if !analysis.rivals.is_empty() {
+        let (of_clocks, without) = clock_figures(&analysis.rivals);
+        found.extend(of_clocks);
+        missing.extend(without);
+    }
     let folder = options.out.clone().unwrap_or_else(|| run.root().join("figures"));
     let files = written(&found, &folder, options.json)?;
     if options.json {
@@ -70,6 +87,20 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
         missing.iter().for_each(note);
     }
     faults.verdict(analysis.standing(&events))
+}
+
+/// Writes the figures of a run that has nothing but its machines' clocks.
+fn of_clocks(options: &FiguresOptions, run: &Run, query: &Query) -> Result<(), Failure> {
+    relate::drawn(run, query, |relations| {
+        let (found, missing) = clock_figures(&relations.rivals);
+        let folder = options.out.clone().unwrap_or_else(|| run.root().join("figures"));
+        let files = written(&found, &folder, options.json)?;
+        match options.json {
+            true => print_json(&OfClocks { version: 1, files: &files, missing: &missing })?,
+            false => missing.iter().for_each(note),
+        }
+        Ok(())
+    })
 }
 
 /// Writes figures into a folder, each as SVG and as PDF, and says so.

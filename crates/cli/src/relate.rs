@@ -45,6 +45,13 @@ pub fn instead(run: &Run, query: &Query, shown: RelationsShown) -> Result<(), Fa
     found.verdict(run)
 }
 
+/// Has such a run drawn.
+pub fn drawn(run: &Run, query: &Query, draw: impl FnOnce(&Relations) -> Result<(), Failure>) -> Result<(), Failure> {
+    let found = Found::of(run, query)?;
+    draw(&found.relations)?;
+    found.verdict(run)
+}
+
 /// Makes the page of such a run and hands it on.
 pub fn page(run: &Run, query: &Query, put: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
     let found = Found::of(run, query)?;

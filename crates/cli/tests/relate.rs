@@ -104,6 +104,10 @@ fn e2e_machines_without_a_program_are_related_in_one_table_and_one_page() {
     for word in ["n2 and n1", "by all, median", "Over time"] {
         assert!(page.contains(word), "{word}");
     }
+    let drawn = Ended::of(tickscope(&["figures", "--json"]).arg(site.run_directory()).arg("--out").arg(site.path("f")));
+    let names = ["clock-intervals", "clock-errors", "clock-bounds"].map(|name| format!("{name}.svg"));
+    assert!(drawn.json(0)["files"].as_array().unwrap().len() == 6, "as SVG and as PDF");
+    names.iter().for_each(|name| assert!(site.path("f").join(name).is_file(), "{name}"));
     // Shown again, as any run; and what a pair lacks is said of it, while the others stand.
     let shown = site.show(&[]).json(0);
     assert_eq!(shown["pairs"], table["pairs"]);

@@ -59,6 +59,11 @@ fn assert_sound(site: &Site, table: &Value, at_least: usize) {
     assert_eq!((&found["repeated"], &found["unmatched"]), (&0.into(), &0.into()));
     // One true rate: the published value is off by half of what the ways differ, at most.
     assert_eq!((&method["outside"], method["samples"].as_u64()), (&0.into(), Some(compared)), "{method}");
+    // T3 - T1 as published has the same round trips as its bound, and is a method of its own.
+    let methods = table["rivals"][0]["methods"].as_array().unwrap();
+    let whole = methods.iter().find(|method| method["name"] == "return trip, T3 - T1").unwrap();
+    assert_eq!((&whole["half_width"], &whole["samples"]), (&method["half_width"], &method["samples"]));
+    assert!(whole["error_ns"][0].as_i64() > Some(0) && whole["bound"] == "published", "{whole}");
     assert!(found["late_ns"][0].as_i64() > Some(0) && found["round_trip_ns"][0].as_i64() > Some(0), "{found}");
     println!("{found} {method}");
 }

@@ -17,6 +17,7 @@ mod age;
 #[allow(dead_code, reason = "the tests of the public JSON use the rest")]
 mod any_analysis;
 mod chapters;
+mod clock_errors;
 pub mod clock_page;
 mod comparison;
 mod counts;
@@ -59,6 +60,7 @@ use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 
 pub use age::AgeTable;
+pub use clock_errors::clock_figures;
 pub use comparison::comparison_text;
 pub use counts::counts_document;
 use document::Words;

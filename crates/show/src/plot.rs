@@ -209,6 +209,17 @@ impl Figure {
         figure
     }
 
+    /// The same as wide as a page, or as a narrow one.
+    pub fn plane_in(room: Room, x: Axis, y: Axis) -> Self {
+        if room == Room::Narrow {
+            return Self::plane(x, y);
+        }
+        let margin = Margin { left: 72.0, top: 24.0, bottom: 27.0 + NAME_HEIGHT };
+        let mut figure = Self::empty(860.0, 203.0, margin, x, Some(y));
+        figure.lines();
+        figure
+    }
+
     /// Rows with names, each a few pixels high, beside one axis.
     pub fn rows(x: Axis, names: &[String], row_height: f64, room: Room) -> Self {
         let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64 * LETTER;
@@ -411,6 +422,33 @@ impl Figure {
         let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), self.place_y(y));
         let path: Vec<String> = lower.iter().chain(upper.iter().rev()).map(at).collect();
         let _ = write!(self.inside, "<polygon points=\"{}\" style=\"fill:var(--soft)\"/>", path.join(" "));
+    }
+
+    /// What lies between two lines, with its edge.
+    pub fn ribbon(&mut self, lower: &[[f64; 2]], upper: &[[f64; 2]], ink: Ink) {
+        let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), self.place_y(y));
+        let path: Vec<String> = lower.iter().chain(upper.iter().rev()).map(at).collect();
+        let _ = write!(
+            self.inside,
+            "<polygon points=\"{}\" fill-opacity=\"0.25\" style=\"{}\"/>",
+            path.join(" "),
+            ink.style()
+        );
+    }
+
+    /// Heights over time on a row, up from its foot: `most` is so many pixels high.
+    pub fn profile(&mut self, points: &[[f64; 2]], most: f64, pixels: f64, row: usize) {
+        let foot = self.middle(Row { number: row, shift: 0.0 }) + pixels / 2.0;
+        let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), foot - y / most * pixels);
+        let ends = [points.first(), points.last()].map(|end| end.map(|end| self.place_x(end[0])));
+        let [Some(first), Some(last)] = ends else { return };
+        let path: Vec<String> = points.iter().map(at).collect();
+        let _ = write!(
+            self.inside,
+            "<polygon points=\"{first:.1},{foot:.1} {} {last:.1},{foot:.1}\" fill-opacity=\"0.55\" style=\"{}\"/>",
+            path.join(" "),
+            Ink::of(0).style()
+        );
     }
 
     /// A line through points, a dot at each.

@@ -4,8 +4,8 @@ use tickscope_analysis::{Acknowledged, Analysis, NodeRivals, PublishedError, Riv
 use tickscope_store::{Event, EventKind};
 use tickscope_tick::Label;
 
+use crate::clock_errors;
 use crate::document::{self, Block, Words};
-use crate::plot::{Axis, Figure, Ink};
 use crate::quantity::{Unit, count};
 
 /// Pairs of nodes whose rivals are shown; the public JSON has all.
@@ -14,13 +14,13 @@ pub(crate) const MOST_PAIRS: usize = 30;
 /// As a bound is stated of counters' rates: parts per million with three decimals, rounded up.
 const PARTS: i128 = 1_000_000_000;
 
-const MEANING: &str = "Half the width of each method's interval over the run; lines without a bound are their true \
-                       error. guaranteed: holds while the rate stays within rho; published: as the method's authors \
-                       state it, which no proof supports where the rate wanders; of one node: between two stamps of \
-                       it, what happened on the other; stated: what the program says of \
-                       itself. chrony and ptp4l relate CLOCK_REALTIME, the others the nodes' counters; what they say \
-                       of two nodes other than the reference adds up. Table II is Cloudprofiler's size of error of \
-                       a duration d by two exchanges D apart, half the longer of whose round trips is e.";
+const MEANING: &str = "Each method's interval over the run, signed, as the method has it, and its true error where \
+                       that is known. guaranteed: holds while the rate stays within rho; published: as the method's \
+                       authors state it, which no proof supports where the rate wanders; of one node: between two \
+                       stamps of it, what happened on the other; stated: what the program says of itself. chrony and \
+                       ptp4l relate CLOCK_REALTIME, the others the nodes' counters; what they say of two nodes other \
+                       than the reference adds up. Table II is Cloudprofiler's size of error of a duration d by two \
+                       exchanges D apart, half the longer of whose round trips is e.";
 
 /// All that is compared; nothing, where nothing is.
 pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
@@ -36,6 +36,7 @@ pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
     let missing = (!missing.is_empty()).then_some(Block::List(missing));
     [Block::heading("Beside other methods"), Block::note(MEANING)]
         .into_iter()
+        .chain(clock_errors::of_all(all))
         .chain(shown().flat_map(|node| of_node(node, all.len() > 1)))
         .chain(round_trips(shown()))
         .chain(frequencies(shown(), &analysis.reference))
@@ -133,12 +134,8 @@ pub(crate) fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
         ["method", "bound", "samples", "least", "median", "most", "true error, median and most", "truth outside"];
     let title = format!("{} against {}", node.domain, node.reference);
     let table = Block::table(&title, &COLUMNS, node.methods.iter().map(row));
-    let drawn: Vec<&RivalMethod> = node.methods.iter().filter(|method| method.curve.len() > 1).collect();
-    let legend = Block::legend(drawn.iter().map(|method| method.name.clone()));
     let mut blocks: Vec<Block> = one_of_several.then(|| Block::heading(&title)).into_iter().chain([table]).collect();
-    if !drawn.is_empty() {
-        blocks.extend([figure(&title, &drawn), legend]);
-    }
+    blocks.extend(clock_errors::of_node(node));
     blocks.extend(published(node));
     blocks.extend(
         node.acknowledged.as_ref().map(|found| Block::paragraph(format!("Return trip: {}", acknowledged(found)))),
@@ -211,23 +208,6 @@ fn row(method: &RivalMethod) -> Vec<Words> {
         error.into(),
         method.outside.map_or_else(|| "–".into(), count).into(),
     ]
-}
-
-fn figure(title: &str, drawn: &[&RivalMethod]) -> Block {
-    let points = || drawn.iter().flat_map(|method| method.curve.iter());
-    let unit = TimeUnit::of(points().map(|at| at[0]).max().unwrap_or(0));
-    let time = |ns: i64| ns as f64 / 1e9 / unit.seconds;
-    let label = |at: f64| format!("{at} {}", unit.name);
-    let x = Axis::around(points().map(|at| time(at[0])), label).named("since the first exchange");
-    let y = Axis::of_durations(points().map(|at| at[1] as f64)).named("half-width");
-    let mut figure = Figure::plane(x, y);
-    for (number, method) in drawn.iter().enumerate() {
-        // What is 0 has no place among powers of ten.
-        let points = method.curve.iter().filter(|at| at[1] > 0);
-        let points: Vec<[f64; 2]> = points.map(|&[at, ns]| [time(at), ns as f64]).collect();
-        figure.curve(&points, Ink::of(number));
-    }
-    figure.block(&format!("How well each method knows {title}, over the run."))
 }
 
 /// What time since the beginning is counted in.

@@ -109,6 +109,8 @@ fn rivals() -> NodeRivals {
             error_ns: Some([0, 0]),
             outside: Some(0),
             curve: vec![[0, 1]],
+            band: vec![],
+            errors: vec![],
         }],
         round_trips_ns: [Some(1), None, Some(1)],
         round_trips: vec![RoundTrips {

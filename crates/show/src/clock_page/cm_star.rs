@@ -11,38 +11,56 @@ use super::readers::{FIRST, densities};
 use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
+/// The improvement factors that the study prints with its figures 12 to 15 (4.4 and 4.5), of 4-Read.
+const PUBLISHED_K: [(&str, f64); 4] = [("StarOS", 0.8), ("Medusa", 3.57), ("StarOS", 1.14), ("Medusa", 1.11)];
+
 /// Figures 12 to 15: what is measured of nothing, before and after compensation.
 pub(super) fn residuals(benchmark: &Benchmark) -> Vec<Block> {
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
     let loads = [benchmark.plan.loads.first(), benchmark.plan.loads.last()];
     for clock in &benchmark.clocks {
-        let mut number = 11;
-        for method in [Method::NearestPairs, Method::Sampler] {
-            for &load in loads.into_iter().flatten() {
-                number += 1;
-                let drawn = zero_time(benchmark, clock, (method, load), number);
+        for (of_method, method) in [Method::NearestPairs, Method::Sampler].into_iter().enumerate() {
+            for (at, &load) in loads.into_iter().enumerate().filter_map(|(at, load)| Some((at, load?))) {
+                let drawn = zero_time(benchmark, clock, (method, load), 2 * of_method + at);
                 let among = if FIRST.contains(&clock.clock.as_str()) { &mut panels.first } else { &mut panels.others };
-                among.extend(drawn);
+                among.push(drawn);
             }
         }
     }
     let note = "Sections that do nothing, measured: the density of what comes out, before anything is subtracted and \
                 after. The ideal is all at 0. Method-1 subtracts the readings just before and after, method-2 those \
-                of a thread beside. The paper's load was of processes that read the clock (--load-kind replica) for \
-                method-1, and that sent messages for method-2; here both have the same load.";
+                of a thread beside. k: variance before over variance after, next to the one that the study prints for \
+                4-Read. Its load was of processes that read the clock (--load-kind replica) for method-1, and that \
+                sent messages for method-2; here both have the same load, the first and the last that was asked for \
+                in the place of its two systems.";
     vec![Block::note(note), Block::Panels(panels)]
 }
 
-fn zero_time(benchmark: &Benchmark, clock: &ClockResult, (method, load): (Method, u32), number: u32) -> Option<Panel> {
-    let of_load = clock.loads.iter().find(|of| of.busy_processes == load)?;
-    let Outcome { before, after, k, k_untouched, .. } = of_load.zero.outcome(method)?;
-    let curves = [("before".into(), before.as_ref()?), (format!("after {method}"), after.as_ref()?)];
+/// `figure`: which of the four.
+fn zero_time(benchmark: &Benchmark, clock: &ClockResult, (method, load): (Method, u32), figure: usize) -> Panel {
+    let phrase = benchmark.plan.load.phrase(load);
+    let title = format!("As figure {}: {}, {method}, {phrase}", 12 + figure, clock.clock);
+    let zero = clock.loads.iter().find(|of| of.busy_processes == load).map(|of| &of.zero);
+    let missing = |why: &str| panel(&title, vec![Block::paragraph(format!("Not drawn: {why}."))]);
+    let Some(zero) = zero else { return missing("the clock was not read under this load") };
+    let Some(Outcome { before, after, k, k_untouched, .. }) = zero.outcome(method) else {
+        let why = zero.no_sampler.as_deref().filter(|_| method == Method::Sampler);
+        return missing(
+            why.unwrap_or("too few sections have readings before and after that the method could subtract"),
+        );
+    };
+    let (Some(before), Some(after)) = (before, after) else { return missing("no result is left to draw") };
+    let curves = [("before".into(), before), (format!("after {method}"), after)];
     let words = format!("What is measured of nothing by {}, before and after {method}.", clock.clock);
-    let title = format!("As figure {number}: {}, {method}, {}", clock.clock, benchmark.plan.load.phrase(load));
-    let factors = format!("k {}; without interrupted ones {}", between(*k), between(*k_untouched));
+    let (system, published) = PUBLISHED_K[figure];
+    let factors = format!(
+        "k {}; without interrupted ones {}; the study's, {system}: {published}",
+        between(*k),
+        between(*k_untouched)
+    );
     let mut blocks = densities(&curves, "measured", &words);
     blocks.push(Block::note(factors));
-    Some(panel(&title, blocks))
+    panel(&title, blocks)
 }
 
 /// What a reading costs after the load is injected, laid over one another.

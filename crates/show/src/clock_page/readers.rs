@@ -100,11 +100,16 @@ fn by_readers(clock: &ClockResult, load: &LoadResult) -> Vec<Block> {
 pub(super) fn densities(curves: &[(String, &Density)], axis: &str, words: &str) -> Vec<Block> {
     const WIDE: f64 = 10.0;
     let mut points: Vec<Vec<[f64; 2]>> = curves.iter().map(|(_, density)| density.points()).collect();
+    // A bin that holds 0 has no place among powers of ten, wherever its middle is.
+    let above_0 = curves.iter().all(|(_, density)| density.from > 0.0);
     let at = points.iter().flatten().map(|at| at[0]);
     let (least, most) = at.fold((f64::INFINITY, 0.0_f64), |(lo, hi), at| (lo.min(at), hi.max(at)));
-    let wide = least > 0.0 && most > WIDE * least;
+    let wide = above_0 && most > WIDE * least;
     if wide {
         points.iter_mut().flatten().for_each(|[at, share]| *share *= *at * std::f64::consts::LN_10);
+    }
+    for (points, (_, density)) in points.iter_mut().zip(curves) {
+        close(points, density);
     }
     let at = || points.iter().flatten().map(|at| at[0]);
     let x = if wide { Axis::of_durations(at()) } else { Axis::around(at(), short) };
@@ -114,6 +119,12 @@ pub(super) fn densities(curves: &[(String, &Density)], axis: &str, words: &str) 
         figure.curve(points, Ink::of(number));
     }
     vec![Block::legend(curves.iter().map(|(name, _)| name.clone())), figure.block(words)]
+}
+
+/// Leads a curve down to 0 where its first bin begins and where its last one ends.
+fn close(points: &mut Vec<[f64; 2]>, density: &Density) {
+    points.insert(0, [density.from, 0.0]);
+    points.push([density.from + density.counts.len() as f64 * density.width, 0.0]);
 }
 
 /// A figure for every clock, load and number of readers; first those with the most readers where the others are felt.
@@ -190,4 +201,37 @@ fn bars(benchmark: &Benchmark, ramp: &Ramp) -> String {
     let bars: String = ramp.slices.iter().map(|slice| slice.cost_ticks.map_or(' ', bar)).collect();
     let [least, most] = [least, most].map(|ticks| duration(ticks as f64 * 1e9 / benchmark.counter.hertz as f64));
     format!("{least} to {most} |{bars}|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn density(from: f64, counts: Vec<usize>) -> Density {
+        Density { from, width: 1.0, counts, below: 0, above: 0 }
+    }
+
+    fn drawn(densities: &[Density]) -> (bool, Vec<Vec<[f64; 2]>>) {
+        let curves: Vec<_> = densities.iter().map(|density| (String::from("curve"), density)).collect();
+        let blocks = super::densities(&curves, "measured", "words");
+        let Some(Block::Figure(svg)) = blocks.last() else { panic!("no figure") };
+        let points = |text: &str| {
+            let pairs = text.split('"').next().unwrap().split(' ');
+            pairs.map(|pair| pair.split_once(',').map(|(x, y)| [x, y].map(|at| at.parse().unwrap())).unwrap()).collect()
+        };
+        (svg.contains(">measured, log<"), svg.split("<polyline points=\"").skip(1).map(points).collect())
+    }
+
+    #[test]
+    fn results_of_0_are_on_a_linear_axis_and_both_ends_of_a_curve_reach_its_foot() {
+        let (wide, curves) = drawn(&[density(0.0, [vec![9], vec![1; 20]].concat()), density(5.0, vec![4, 9])]);
+        assert!(!wide, "the bin from 0 to 1 holds 0");
+        let foot = |points: &[[f64; 2]]| points.iter().map(|at| at[1]).fold(f64::MIN, f64::max);
+        for points in &curves {
+            assert_eq!([points[0][1], points[points.len() - 1][1]], [foot(points); 2], "{points:?}");
+        }
+        assert_eq!(foot(&curves[0]), foot(&curves[1]));
+        let (wide, curves) = drawn(&[density(1.0, vec![3; 40])]);
+        assert!(wide && curves[0].len() == 42, "{curves:?}");
+    }
 }
