@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python spark build java java-opentelemetry forwarder storm try demo demo-hosts test test-all lint bench mutants clean
+.PHONY: help machine setup python spark build java java-opentelemetry forwarder storm try demo demo-hosts dist test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -60,10 +60,13 @@ demo-hosts: python build ## the demo between three hosts on this machine, over s
 	ip netns exec tsh1-0 target/release/tickscope run demo/hosts.toml --report; code=$$?; \
 	python3 tests/hosts/cluster.py down build/hosts; exit $$code
 
+dist: python ## what is installed elsewhere: a wheel, crates, jars with their POMs: build/dist
+	@scripts/dist.sh
+
 test: python ## the tests, counted by kind; SLOW=1: on one processor beside two busy processes
 	python3 tests/run.py $(if $(SLOW),--slow)
 
-test-all: spark storm ## the same with every mutant, case and kill: hours
+test-all: spark storm dist ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules

@@ -94,8 +94,14 @@ pub(crate) fn raised(file: &File) -> io::Result<i32> {
     }
 }
 
+/// The number of a limit, which C libraries declare differently.
+#[cfg(target_env = "musl")]
+type Resource = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Resource = libc::__rlimit_resource_t;
+
 /// What the process may have of something; `None`: as much as it wants.
-pub(crate) fn limit(of: libc::__rlimit_resource_t) -> Option<u64> {
+pub(crate) fn limit(of: Resource) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: an rlimit that outlives the call.
     let asked = unsafe { libc::getrlimit(of, &mut limit) } == 0;
