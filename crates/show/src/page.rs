@@ -19,6 +19,8 @@ const PLOTLY: &str = include_str!("../vendor/plotly/plotly-cartesian.min.js");
 const STYLE: &str = include_str!("../page/page.css");
 const SCRIPT: &str = include_str!("../page/page.js");
 
+/// Bytes of what a page says of its worst traces once it has some, at most.
+const SAID_OF_THEM: usize = 256;
 /// In the place of figures for which the page has no room.
 const NO_ROOM: &str = "<p>This page has no room for them: tickscope figures draws them as files.</p>";
 
@@ -57,7 +59,7 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
     let mut x_lap = html(&XLap::of(report.figures, report.analysis.frequency.hertz).blocks());
     loop {
         let bare = fill(report, unit, (&clock_maps, &x_lap), 0)?;
-        let room = MOST_BYTES.saturating_sub(bare.len());
+        let room = MOST_BYTES.saturating_sub(bare.len()).saturating_sub(SAID_OF_THEM);
         if bare.len() <= MOST_BYTES {
             return fill(report, unit, (&clock_maps, &x_lap), fitting(&report.figures.traces, room)?);
         }
