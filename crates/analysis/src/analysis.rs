@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Event, EventKind, KeyedReader, LimitRule, Manifest, Node, Run};
+use tickscope_store::{Event, EventKind, KeyedReader, LimitRule, Manifest, Node, Run, RunState};
 use tickscope_tick::{Frequency, Label, counted};
 use tickscope_trace::{Apart, Clocks, Layout, Point, Refusal, StageRow, StageTally};
 
@@ -107,6 +107,8 @@ pub struct Analysis {
     pub stream: Option<Stream>,
     /// What was done to make the run ready, where [`ready`](crate::ready) did.
     pub preparation: Preparation,
+    /// True if the run was cut off: what its programs stamped since the last look is in no count.
+    pub cut_off: bool,
 }
 
 /// Inputs of a scan of traces: everything between a run's files and its durations.
@@ -382,6 +384,7 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         limits,
         stream,
         preparation: Preparation::default(),
+        cut_off: run.state()? == RunState::CutOff,
     };
     Ok((analysis, figures.transpose()?))
 }
@@ -536,10 +539,19 @@ impl Analysis {
     pub fn standing(&self, events: &[Event]) -> Result<(), Error> {
         match self.finding(events) {
             Some(finding) => Err(Error::finding(finding)),
-            None => self.lack().or_else(|| unknown_loss(events)).map_or(Ok(()), |lack| Err(Error::work(lack))),
+            None => self.lack().or_else(|| self.unknown_loss(events)).map_or(Ok(()), |lack| Err(Error::work(lack))),
         }
     }
+
+    /// Why nobody knows how many stamps the run lost, where its end is missing, too.
+    pub fn unknown_loss(&self, events: &[Event]) -> Option<String> {
+        unknown_loss(events).or_else(|| self.cut_off.then(|| CUT_OFF.into()))
+    }
 }
+
+/// Why nobody knows how many stamps a run that was cut off lost.
+const CUT_OFF: &str = "the run was cut off: how many stamps it lost is not known until tickscope finish has taken what \
+                       is left of them";
 
 /// Why nobody knows how many stamps a run lost: memory is gone, or stamps lie where they were not taken from yet.
 pub fn unknown_loss(events: &[Event]) -> Option<String> {

@@ -5,7 +5,7 @@
 
 use tickscope_store::{Channel, Event};
 
-use crate::unknown_loss;
+use crate::Analysis;
 
 /// Reads one count of a channel.
 pub type CountReader = fn(&Channel) -> i64;
@@ -39,8 +39,8 @@ pub fn impossible(channels: &[Channel]) -> usize {
 }
 
 /// How many stamps were lost, those of no channel included; `None`: nobody knows.
-pub fn known_loss(channels: &[Channel], events: &[Event]) -> Option<i128> {
-    let is_known = !channels.is_empty() && impossible(channels) == 0 && unknown_loss(events).is_none();
+pub fn known_loss(channels: &[Channel], events: &[Event], analysis: &Analysis) -> Option<i128> {
+    let is_known = !channels.is_empty() && impossible(channels) == 0 && analysis.unknown_loss(events).is_none();
     is_known.then(|| lost(channels) + of_no_channel(events))
 }
 

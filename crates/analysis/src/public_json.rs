@@ -456,7 +456,7 @@ impl<'a> RunJson<'a> {
             notes: analysis.preparation.notes.iter().map(String::as_str).collect(),
             window_ms: manifest.keep_ms,
             removed: run.removed_stamps().unwrap_or(0), // what cannot be read is told elsewhere
-            lost: known_loss(run, events),
+            lost: known_loss(run, events, analysis),
             complete: analysis.complete,
             time_of_day: RunTimes::of(run, analysis).unwrap_or(None), // as above
             slowest: slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.as_str()).collect(),
@@ -490,9 +490,9 @@ impl<'a> RunJson<'a> {
 }
 
 /// How many stamps the run lost; `None`: nobody knows.
-fn known_loss(run: &Run, events: &[Event]) -> Option<u64> {
+fn known_loss(run: &Run, events: &[Event], analysis: &Analysis) -> Option<u64> {
     let channels = run.channels().ok().filter(|channels| channels.refused.is_empty())?;
-    channel_counts::known_loss(&channels.found, events)?.try_into().ok()
+    channel_counts::known_loss(&channels.found, events, analysis)?.try_into().ok()
 }
 
 impl<'a> StageNoiseJson<'a> {

@@ -1,6 +1,6 @@
 //! `tickscope finish`: a run that was cut off, completed.
 
-use tickscope_analysis::{Query, only_counted, only_related, some_count};
+use tickscope_analysis::{Query, only_counted, only_related, some_count, unknown_loss};
 use tickscope_experiment::Finished;
 use tickscope_store::{Run, SweepManifest};
 
@@ -22,9 +22,13 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
         )));
     }
     let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&named)? else {
+        let run = Run::open(&named)?;
+        if let Some(why) = unknown_loss(&run.events()?.found) {
+            return Err(Failure::work(format!("{root} has ended, and nothing more of it can be taken: {why}")));
+        }
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {
-            true => print(Run::open(&named)?, true, false),
+            true => print(run, true, false),
             false => output::line(text),
         };
     };

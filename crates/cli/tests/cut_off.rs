@@ -250,9 +250,12 @@ fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_w
             (!folder.exists()).then_some(())
         });
     }
+    let shown = scene.site.show(&[]);
+    assert!([Some(1), Some(3)].contains(&shown.code) && shown.out.contains("\"lost\": null"), "{shown:?}");
     scene.finish().said(1, &["is not known"]);
     assert!(!scene.site.events("memory-lost").is_empty());
     scene.site.show(&[]).said(1, &["is not known"]);
+    scene.finish().said(1, &["nothing more of it can be taken", "is not known"]);
 }
 
 #[test]
@@ -505,11 +508,11 @@ fn e2e_a_run_taken_up_again_lasts_as_long_as_its_command_said() {
     fs::remove_dir_all(stamps).unwrap();
 }
 
-#[test]
-fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them() {
+/// A run that has ended though a program that it started lives on, that program's account, and its process.
+fn outlived(name: &str) -> (Scene, ReturnedCounts, i32) {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
-    let scene = Scene::new("outlives", &stamper, 1000);
-    let daemon = ReturnedCounts::new("outlives-daemon");
+    let scene = Scene::new(name, &stamper, 1000);
+    let daemon = ReturnedCounts::new(&format!("{name}-daemon"));
     // Node b's command leaves a program behind, in a session of its own, that stamps a while and lives on.
     let words = format!("{} {} slow 1 0", stamper.display(), daemon.0.display());
     // It has stamped before it stands still, and stands still before its run may end.
@@ -527,6 +530,28 @@ fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them(
     Ended::from(run.wait_with_output().unwrap()).said(1, &["cannot take every stamp", "tickscope finish"]);
     let marks = [daemon.0.display().to_string()];
     let (pid, _) = found(&marks).find(|(_, line)| line.starts_with(stamper.to_str().unwrap())).unwrap();
+    (scene, daemon, pid)
+}
+
+#[test]
+fn e2e_memory_that_goes_after_the_end_of_its_run_is_lost_memory() {
+    let (scene, daemon, pid) = outlived("memory-late");
+    for folder in scene.folders() {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    // SAFETY: the program that this test's run left behind.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    within("the end of the program that was killed", || {
+        pids(&[daemon.0.display().to_string()]).is_empty().then_some(())
+    });
+    scene.finish().said(1, &["is not known"]);
+    assert!(!scene.site.events("memory-lost").is_empty());
+}
+
+#[test]
+fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them() {
+    let (scene, daemon, pid) = outlived("outlives");
+    let marks = [daemon.0.display().to_string()];
     let (folders, run) = (scene.folders(), scene.site.opened());
     assert_eq!((folders.len(), run.state().unwrap()), (1, RunState::Ended));
     assert_eq!((run.manifest().stamp_directories.len(), scene.site.events("stamps-left").len()), (1, 1));

@@ -194,7 +194,7 @@ fn is_left(run: &Run) -> Result<bool, Error> {
     let undigested = run.manifest().schema > 1 && !run.has_digests();
     Ok(never_joined
         || undigested
-        || run.manifest().stamp_directories.values().any(|directory| directory.exists())
+        || !run.manifest().stamp_directories.is_empty()
         || !run.manifest().sessions.is_empty())
 }
 

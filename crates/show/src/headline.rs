@@ -1,7 +1,7 @@
 //! Headline of a report, in three sentences: what was measured, which stage is the slowest, and how certain that
 //! is.
 
-use tickscope_analysis::{Analysis, channel_counts, unknown_loss};
+use tickscope_analysis::{Analysis, channel_counts};
 use tickscope_trace::{Quantile, QuantileBounds, StageRole, StageRow, largest_share, slowest};
 
 use crate::Report;
@@ -275,7 +275,7 @@ fn state(report: &Report<'_>) -> Words {
     wrong.extend(summary::damage(&report.analysis.refused));
     wrong.extend(report.analysis.open_stream().map(|_| "the end of a stream was not seen".into()));
     wrong.extend(report.analysis.lack());
-    wrong.extend(unknown_loss(report.events));
+    wrong.extend(report.analysis.unknown_loss(report.events));
     if wrong.is_empty() {
         return match report.figures.traces.measured {
             0 => Words::from("No trace was measured, so nothing can be said of what was lost."),

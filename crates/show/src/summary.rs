@@ -211,11 +211,15 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "unknown: the run has no counts of stamps".into(),
         _ if miscounted > 0 => format!("unknown: {} counted what cannot be", counted(miscounted, "channel")),
-        _ if unknown_loss(shown.events).is_some() => {
+        _ if analysis.unknown_loss(shown.events).is_some() => {
             let known = lost.iter().map(|lost| format!("; {lost}")).collect::<String>();
             let is_gone = shown.events.iter().any(|event| event.what == EventKind::MemoryLost);
-            let why = if is_gone { "memory is gone" } else { "not all are taken yet" };
-            format!("unknown beyond {} that programs counted: {why} (see events){known}", counted(all, "stamp"))
+            let why = match (is_gone, unknown_loss(shown.events).is_some()) {
+                (true, _) => "memory is gone (see events)",
+                (false, true) => "not all are taken yet (see events)",
+                (false, false) => "the run was cut off (tickscope finish)",
+            };
+            format!("unknown beyond {} that programs counted: {why}{known}", counted(all, "stamp"))
         }
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
         (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),

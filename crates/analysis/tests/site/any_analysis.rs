@@ -216,6 +216,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         limits: vec![],
         stream: None,
         preparation: Default::default(),
+        cut_off: false,
     }
 }
 
