@@ -1,11 +1,11 @@
 //! Pools that programs waited for: the traces that span the making of one.
 //!
 //! Idea: an event `pool-late` has the ticks around it and a channel of the pool. A trace spans it in a stage if that
-//! pool has a stamp of the trace, and the time between the stage's two stamps and that between the ticks certainly
-//! overlap. Assumes: threads of other processes do not wait. Guarantees: a trace that only may span it is not named;
+//! pool has a stamp of the trace at an end of the stage or certainly within it, and the time between the stage's two
+//! stamps and that between the ticks certainly overlap. Assumes: threads of other processes do not wait. Guarantees: a trace that only may span it is not named;
 //! nothing is left out of the figures. Deliberately absent: what the stage would have taken without it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -137,15 +137,16 @@ impl LatePools {
 }
 
 impl Known {
-    /// Pools that were made late and that have a stamp of that row.
-    fn of_row(&self, piece: &Piece<'_>, row: usize) -> BTreeSet<usize> {
+    /// Pools that were made late and that have a stamp of that row, each with the point.
+    fn of_row(&self, piece: &Piece<'_>, row: usize) -> Vec<(usize, usize)> {
         let of_point = |(point, of): (usize, &PointPools)| {
             piece.traces.points()[point].get(row)?;
-            match piece.attribute(Wanted { point, attribute: Attribute::Channel }, row) {
+            let pool = match piece.attribute(Wanted { point, attribute: Attribute::Channel }, row) {
                 Some(channel) => of.late.get(&channel).copied(),
                 // One channel stamped all of the point, or nobody knows which of them.
                 None => of.late.values().next().copied().filter(|_| of.channels == 1),
-            }
+            };
+            Some((pool?, point))
         };
         self.points.iter().enumerate().filter_map(of_point).collect()
     }
@@ -202,7 +203,12 @@ impl Part for LatePart {
                 let (Outcome::Measured | Outcome::Impossible, Some(_)) = piece.outcome(at, row) else { continue };
                 let ends = [stage.from, stage.to].map(|point| piece.instant(point, row));
                 let [Some(begun), Some(ended)] = ends else { continue };
-                let spanned = pools.iter().map(|&pool| known.pools[pool]).filter(|pool| pool.overlaps(begun, ended));
+                let takes_part = |point| {
+                    let within = |at: Span| begun.hi <= at.lo && at.hi <= ended.lo;
+                    point == stage.from || point == stage.to || piece.instant(point, row).is_some_and(within)
+                };
+                let of_stage = pools.iter().filter(|(_, point)| takes_part(*point));
+                let spanned = of_stage.map(|(pool, _)| known.pools[*pool]).filter(|pool| pool.overlaps(begun, ended));
                 let Some(longest_ticks) = spanned.map(|pool| pool.until.hi - pool.from.lo).max() else { continue };
                 let (kind, id) = (piece.traces.kinds()[row], piece.traces.ids()[row]);
                 let occurrence = piece.traces.occurrences()[row];

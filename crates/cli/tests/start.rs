@@ -287,6 +287,25 @@ fn e2e_c_a_service_whose_worker_gives_up_root_stamps_on_and_all_of_it_is_in_the_
     }
 }
 
+/// Of traces that go through a program that waited for its pool, the stages that it takes part in are named alone.
+#[test]
+fn e2e_c_a_pool_that_a_child_waits_for_is_in_no_stage_of_its_parent() {
+    let site = Site::new("late-child");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/late_child.c");
+    let program = c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "late_child");
+    let text = format!(
+        "run = {{ name = \"late\", seconds = 1 }}\nnetwork.kind = \"loopback\"\nclock.reference = \"app\"\n\
+         [[node]]\nname = \"app\"\nends_run = true\ncommand = [\"{}\"]\n\
+         [layout]\npath = [\"app.in\", \"app.mid\", \"app.out\"]\n",
+        program.display()
+    );
+    let table = Ended::of(&mut site.run_command(&text)).json(0);
+    let late = table["late_pools"].as_array().unwrap();
+    let stages: Vec<_> = late.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["app.mid>app.out", "end-to-end"], "{late:?}");
+    assert!(late[0]["traces"].as_array().unwrap().iter().any(|trace| trace["id"] == 0), "it waited with the first one");
+}
+
 /// Everything in a folder and below it.
 fn all_below(folder: &Path) -> Vec<PathBuf> {
     let below = |path: PathBuf| {
