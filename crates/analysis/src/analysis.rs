@@ -347,8 +347,7 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
     add_trips(&mut rivals, &layout, manifest, (trips.as_ref(), acknowledged.as_ref()));
     let drawn = (drawn, curves, query.slow());
     let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
-    let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
-    let nodes = || manifest.nodes.iter().filter(stamped);
+    let nodes = || manifest.nodes.iter().filter(|node| layout.points().iter().any(|at| at.place.node == node.name));
     let unfit = culprits.into_iter().chain(domains::unfit(nodes())).chain(findings::impossible_counts(run)?);
     let analysis = Analysis {
         unsound: unfit.chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings)).collect(),

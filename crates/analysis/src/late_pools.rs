@@ -2,8 +2,9 @@
 //!
 //! Idea: an event `pool-late` has the ticks around it and a channel of the pool. A trace spans it in a stage if that
 //! pool has a stamp of the trace at an end of the stage or certainly within it, and the time between the stage's two
-//! stamps and that between the ticks certainly overlap. Assumes: threads of other processes do not wait. Guarantees: a trace that only may span it is not named;
-//! nothing is left out of the figures. Deliberately absent: what the stage would have taken without it.
+//! stamps and that between the ticks certainly overlap. Assumes: threads of other processes do not wait. Guarantees: a
+//! trace that only may span it is not named; nothing is left out of the figures. Deliberately absent: what the stage
+//! would have taken without it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -149,8 +149,7 @@ fn late_stage() -> LateStage {
 }
 
 fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
-    let [relative, half, alone, without, own, furthest] = amounts;
-    let rho: Rho = "1".parse().unwrap();
+    let ([relative, half, alone, without, own, furthest], rho) = (amounts, "1".parse::<Rho>().unwrap());
     let clock_map = ClockMapSummary {
         domain: "b.tsc".parse().unwrap(),
         rho,
