@@ -13,6 +13,7 @@ build/test-logs has what each program printed, and summary.json.
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,8 @@ def pytest_jobs(heavy, exclusive):
         if shutil.which("chromium") is None and name.endswith("_in_browser.py"):
             continue
         skipped = heavy.pop(name, [])
+        if skipped and set(re.findall(r"^def (test_\w+)", file.read_text(), re.M)) <= set(skipped):
+            continue  # pytest calls a file without a test a failure
         yield Job(
             "readers",
             name,

@@ -78,14 +78,18 @@ fn e2e_a_truth_outside_its_interval_is_a_finding() {
     };
     // As if the server's counter had been that much behind: beyond any interval of this run. Ahead, its first readings
     // would be of a time before the map begins, whose truth nobody knows.
-    moved(-GIGATICKS);
+    // A counter that is ahead by a tick in 2500 skips every 2501st value, and a reading of a skipped value has no truth:
+    // moved by whole periods of that, all readings keep theirs.
+    const WHOLE_PERIODS: i64 = 400_000 * (1_000_000_000 / DRIFT_PPB + 1);
+    moved(-WHOLE_PERIODS);
     let shown = site.show(&[]);
     shown.said(3, &["outside their intervals", "a false bound"]);
     let (known, inside) = truth(&shown.json(3));
+    assert_eq!(known, truth(&table).0);
     // A reply that was lost has crossed one way alone.
     let crossed = ["client.send>server.received", "server.reply>client.response"].map(|stage| count(&table, stage));
     assert_eq!(known - inside, crossed.iter().sum::<u64>(), "one stage each way crosses between the nodes");
-    moved(GIGATICKS);
+    moved(WHOLE_PERIODS);
     assert_eq!(truth(&site.show(&[]).json(0)), truth(&table));
 }
 
