@@ -213,6 +213,24 @@ impl<'a> Timeline<'a> {
         map.estimate(Tick::new(tick)).ok().map(Tick::get)
     }
 
+    /// How two nodes stand whose packets passed both ways, by when those from the second and to it ended.
+    fn standing(&self, [domain, against]: [&NodeName; 2], ended: [Option<i64>; 2]) -> (PairState, Option<String>) {
+        let since = |ns: i64| {
+            let [since, whole] = [ns, self.length_ns().unwrap_or(0)].map(|ns| ns / 100_000_000);
+            format!("since {}.{} s of {}.{} s", since / 10, since % 10, whole / 10, whole % 10)
+        };
+        let one_way = |from: &NodeName, to: &NodeName, at: i64| {
+            let (since, rest) = (since(at), "from then on one direction alone bounds one side");
+            (PairState::OneWay, Some(format!("packets of {from} reach {to}, none comes back {since}: {rest}")))
+        };
+        match ended {
+            [None, None] => (PairState::Related, None),
+            [Some(there), Some(back)] => (PairState::Gone, Some(format!("silent {}", since(there.max(back))))),
+            [Some(there), None] => one_way(domain, against, there),
+            [None, Some(back)] => one_way(against, domain, back),
+        }
+    }
+
     fn length_ns(&self) -> Option<i64> {
         let (first, last) = self.ends?;
         Some(ns(i128::from(last) - i128::from(first), self.hertz))
@@ -300,6 +318,9 @@ impl Asked<'_> {
             }
             (None, _) => None,
         };
+        let ended = [PairState::Gone, PairState::OneWay].contains(&state);
+        let round_trips = compared.as_ref().map(|compared| compared.round_trips.clone()).unwrap_or_default();
+        let round_trips = round_trips.into_iter().map(|trips| if ended { trips.without_end() } else { trips });
         let told = PairRelation {
             domain: nodes[0].domain(),
             reference: nodes[1].domain(),
@@ -311,9 +332,10 @@ impl Asked<'_> {
             direct: direct_known,
             closed: closed_known,
             ways: summary.map(|summary| summary.ways.clone()).unwrap_or_default(),
-            round_trips: compared.as_ref().map(|compared| compared.round_trips.clone()).unwrap_or_default(),
+            round_trips: round_trips.collect(),
         };
-        Ok((told, compared))
+        // Other methods take exchanges after the run, of which there were none.
+        Ok((told, compared.filter(|_| !ended)))
     }
 
     /// The clock map of a pair's own evidence; `None`: it does not bound both sides, or contradicts itself.
@@ -340,26 +362,24 @@ impl Asked<'_> {
             [true, false] => (PairState::OneWay, Some(one_way(against, domain))),
             [false, true] => (PairState::OneWay, Some(one_way(domain, against))),
             [true, true] => {
-                self.silence(pair).map_or((PairState::Related, None), |reason| (PairState::Gone, Some(reason)))
+                let there = self.silent_since(pair, |bracket| bracket.before.is_some());
+                let back = self.silent_since(pair, |bracket| bracket.after.is_some());
+                self.time.standing([domain, against], [there, back])
             }
         }
     }
 
-    /// Since when a pair is silent, if it is so for much longer than it ever was before.
-    fn silence(&self, (local, reference): (usize, usize)) -> Option<String> {
-        let sources = self.evidence.between(local, reference);
-        let hertz = i128::from(self.counters.name(local).counter.frequency.hertz.max(1));
-        let mut at: Vec<i64> =
-            sources.iter().flat_map(|source| source.brackets.iter()).map(|bracket| bracket.at.get()).collect();
+    /// When the last packet of one direction came, since the run's first evidence, if none came after it for much
+    /// longer than ever before.
+    fn silent_since(&self, (local, reference): (usize, usize), is_of: fn(&Bracket) -> bool) -> Option<i64> {
+        let brackets = self.evidence.between(local, reference).iter().flat_map(|source| source.brackets.iter());
+        let mut at: Vec<i64> = brackets.filter(|bracket| is_of(bracket)).map(|bracket| bracket.at.get()).collect();
         at.sort_unstable();
+        let hertz = i128::from(self.counters.name(local).counter.frequency.hertz.max(1));
         let pauses = at.windows(2).map(|two| i128::from(two[1]) - i128::from(two[0]));
-        let longest_ns = ns(pauses.max()?, hertz);
+        let longest_ns = ns(pauses.max().unwrap_or(0), hertz);
         let last_ns = self.time.since_ns(local, *at.last()?)?;
-        let silent_ns = self.time.length_ns()? - last_ns;
-        is_gone(silent_ns, longest_ns).then(|| {
-            let [since, whole] = [last_ns, self.time.length_ns().unwrap_or(0)].map(|ns| ns / 100_000_000);
-            format!("silent since {}.{} s of {}.{} s", since / 10, since % 10, whole / 10, whole % 10)
-        })
+        is_gone(self.time.length_ns()? - last_ns, longest_ns).then_some(last_ns)
     }
 }
 
@@ -408,5 +428,21 @@ mod tests {
     fn a_pair_is_gone_that_is_silent_for_longer_than_bursts_in_turn_explain() {
         assert!(!is_gone(3_000_000_000, 0) && is_gone(3_000_000_001, 0));
         assert!(!is_gone(43_000_000_000, 20_000_000_000) && is_gone(43_000_000_001, 20_000_000_000));
+    }
+
+    #[test]
+    fn a_pair_of_which_one_direction_ends_passes_packets_one_way_from_then_on() {
+        let web = Web::default();
+        let time = Timeline { web: &web, hertz: 1_000_000_000, ends: Some((0, 9_000_000_000)) };
+        let [a, b] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        let standing = |ended| time.standing([&a, &b], ended);
+        assert_eq!(standing([None, None]), (PairState::Related, None));
+        let gone = Some("silent since 2.5 s of 9.0 s".to_string());
+        assert_eq!(standing([Some(2_300_000_000), Some(2_500_000_000)]), (PairState::Gone, gone));
+        // Those of b, the second, no longer arrive; and those of a.
+        for (ended, words) in [([Some(1), None], "of a reach b"), ([None, Some(1)], "of b reach a")] {
+            let (state, reason) = standing(ended);
+            assert!(state == PairState::OneWay && reason.unwrap().contains(words), "{words}");
+        }
     }
 }

@@ -137,6 +137,7 @@ fn state(pair: &PairRelation) -> String {
     };
     let known = match (pair.state, &pair.closed) {
         (PairState::Related | PairState::Gone, Some(_)) => "",
+        (PairState::OneWay, Some(_)) if pair.direct.is_some() => "",
         (_, Some(_)) => "; known by way of others",
         (_, None) => "; no bound",
     };

@@ -38,8 +38,9 @@ impl RunRemoval {
     pub fn finish(self) -> Result<()> {
         for (position, run) in self.runs.iter().enumerate() {
             if let Err(fault) = run.hide() {
-                self.runs[..position].iter().try_for_each(Held::show)?;
-                return Err(fault);
+                // All of them, whatever becomes of one.
+                let back: Vec<Result<()>> = self.runs[..position].iter().map(Held::show).collect();
+                return back.into_iter().find_map(Result::err).map_or(Err(fault), Err);
             }
         }
         self.runs.iter().try_for_each(|run| {
