@@ -78,8 +78,8 @@ fn e2e_a_truth_outside_its_interval_is_a_finding() {
     };
     // As if the server's counter had been that much behind: beyond any interval of this run. Ahead, its first readings
     // would be of a time before the map begins, whose truth nobody knows.
-    // A counter that is ahead by a tick in 2500 skips every 2501st value, and a reading of a skipped value has no truth:
-    // moved by whole periods of that, all readings keep theirs.
+    // A counter that gains a tick in 2500 skips every 2501st value, and a reading of a skipped value has no truth.
+    // Moved by whole periods of that, all readings keep theirs.
     const WHOLE_PERIODS: i64 = 400_000 * (1_000_000_000 / DRIFT_PPB + 1);
     moved(-WHOLE_PERIODS);
     let shown = site.show(&[]);
