@@ -343,10 +343,12 @@ impl WatchedPool {
             if !self.is_to_be_examined(index) {
                 continue;
             }
-            let block = self.pool.block(index);
-            let (serial, number) = (block.header().serial, block.header().number);
-            let precedes = latest.get(&serial).is_some_and(|&last| number < last);
-            if precedes && matches!(self.examine(index, ledger), Finding::Ready) {
+            // Asked again of what is ready: a block that was free may have been taken and filled in between.
+            let precedes = || {
+                let block = self.pool.block(index);
+                latest.get(&block.header().serial).is_some_and(|&last| block.header().number < last)
+            };
+            if precedes() && matches!(self.examine(index, ledger), Finding::Ready) && precedes() {
                 ready.extend(self.claim(index, ledger));
             }
         }
