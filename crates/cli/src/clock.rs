@@ -5,10 +5,11 @@ use tickscope_clock::advice::duration;
 use tickscope_clock::benchmark::{Benchmark, BenchmarkPlan, ClockResult, LoadResult, PulseTest, Sweep};
 use tickscope_clock::correction::Correction;
 use tickscope_clock::load::{self, Load};
-use tickscope_clock::measure::{self, Clock, pulses};
+use tickscope_clock::measure::{self, Clock, TwoWordPlan, pulses};
+use tickscope_clock::two_word::contention::Contention;
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
-use tickscope_show::clock_page::{benchmark_document, sweep_document};
+use tickscope_show::clock_page::{benchmark_document, sweep_document, two_words_document};
 use tickscope_show::document::Document;
 use tickscope_store::write_whole;
 
@@ -17,7 +18,7 @@ use crate::failure::Failure;
 use crate::load_factor::load_factor;
 use crate::options::{
     BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions,
-    RestingLoadOptions, SweepOptions,
+    RestingLoadOptions, SweepOptions, TwoWordsOptions,
 };
 use crate::output::{expect_folder, note, print, print_json};
 use crate::progress::Progress;
@@ -29,6 +30,7 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         None => Some(&options.benchmark.output),
         Some(ClockPart::Sweep(options)) => Some(&options.output),
         Some(ClockPart::LoadFactor(_)) => None,
+        Some(ClockPart::TwoWords(options)) => Some(&options.output),
         Some(ClockPart::Example(options)) => Some(&options.output),
     };
     // Before a minute's work.
@@ -37,6 +39,7 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         None => benchmark(&options.benchmark),
         Some(ClockPart::Sweep(options)) => sweep(options),
         Some(ClockPart::LoadFactor(options)) => load_factor(options),
+        Some(ClockPart::TwoWords(options)) => two_words(options),
         Some(ClockPart::Example(options)) => example(options),
     }
 }
@@ -128,6 +131,7 @@ pub(crate) fn load(placed: &LoadOptions, injected: Option<load::Injection>) -> R
     let kind = match placed.load_kind {
         LoadKind::Spin => load::LoadKind::Spin,
         LoadKind::Replica => load::LoadKind::Replica,
+        LoadKind::Messages => load::LoadKind::Messages,
     };
     Ok(Load { kind, cpus: placed.load_cpus.clone(), injected })
 }
@@ -186,6 +190,32 @@ fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     let found = pulses(&sweep, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
     show(&options.output, || sweep_document(&sweep, &found), &SweepJson { version: 1, sweep: &sweep, tests: &found })
+}
+
+/// Figures 1 to 3 of the Cm* study: the counter read by halves, by one reader and by several.
+fn two_words(options: &TwoWordsOptions) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct TwoWordsJson<'a> {
+        version: u32,
+        hertz: u64,
+        tests: &'a [Contention],
+    }
+    let processors = affinity::allowed_cpus().map_err(Failure::work)?.len();
+    let plan =
+        TwoWordPlan { seconds: seconds(options.seconds)?, readers: options.readers.unwrap_or(processors.max(4)) };
+    if plan.readers < 2 {
+        return refuse("--readers of at least 2, next to one alone", plan.readers);
+    }
+    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+    let mut progress = Progress::of("clocks");
+    let found = measure::two_words(plan, facts.frequency, &mut |at| progress.say(at)).map_err(Failure::work)?;
+    progress.over();
+    let about = format!(
+        "{} at {} Hz, read by halves under one lock; {processors} processors; {} s",
+        facts.counter, facts.frequency.hertz, plan.seconds
+    );
+    let json = TwoWordsJson { version: 1, hertz: facts.frequency.hertz, tests: &found };
+    show(&options.output, || two_words_document(&found, about.clone()), &json)
 }
 
 /// The example of the Cm* study, from a run.

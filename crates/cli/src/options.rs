@@ -593,6 +593,8 @@ pub enum ClockPart {
     Sweep(SweepOptions),
     /// Read one clock steadily and tell in every interval how loaded its processor is
     LoadFactor(LoadFactorOptions),
+    /// Read the counter by halves, by the three routines of the Cm* study, while other readers start and stop
+    TwoWords(TwoWordsOptions),
     /// Print the Cm* study's example from a run of experiments/cm-star.toml: latency of messages, time of calls
     Example(ExampleOptions),
 }
@@ -635,6 +637,18 @@ pub struct SweepOptions {
 }
 
 #[derive(Debug, Args)]
+pub struct TwoWordsOptions {
+    /// Seconds that it may take, about
+    #[arg(long, default_value_t = 6.0, allow_negative_numbers = true)]
+    pub seconds: f64,
+    /// Readers at once, next to one alone [default: the processors, at least 4]
+    #[arg(long)]
+    pub readers: Option<usize>,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
 pub struct LoadFactorOptions {
     /// The clock to read
     #[arg(long, default_value = "monotonic", value_parser = clock())]
@@ -666,10 +680,11 @@ pub struct ExampleOptions {
 /// Where the background load runs, and what it does.
 #[derive(Debug, Args)]
 pub struct LoadOptions {
-    /// What the load is: busy processes, or further readers of the very clock that is measured
+    /// What the load is: busy processes, further readers of the very clock that is measured, or pairs of processes that
+    /// send each other messages
     #[arg(long, default_value = "spin")]
     pub load_kind: LoadKind,
-    /// Pin the load to these processors in turn [default: spin runs anywhere, a replica on the next processor]
+    /// Pin the load to these processors in turn [default: a replica on the next processor, others anywhere]
     #[arg(long, value_delimiter = ',')]
     pub load_cpus: Vec<usize>,
 }
@@ -702,6 +717,8 @@ pub enum LoadKind {
     Spin,
     /// Further readers of the clock that is measured
     Replica,
+    /// Pairs of processes that send each other messages
+    Messages,
 }
 
 #[derive(Debug, Args)]

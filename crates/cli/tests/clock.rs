@@ -248,6 +248,27 @@ fn e2e_a_load_factor_tells_every_interval_under_every_load_and_that_eight_others
     let asked = ["clock", "load-factor", "--seconds", "0.2", "--every-ms", "100", "--clock", "mutex"];
     let text = Ended::of(&mut tickscope(&asked));
     assert_eq!(text.out.matches("0 busy processes of ours").count(), 2, "{}", text.out);
+    let asked = ["--seconds", "0.1", "--every-ms", "100", "--load", "1", "--load-kind", "messages"];
+    let text = Ended::of(&mut tickscope(&[&["clock", "load-factor"][..], &asked].concat()));
+    assert!(text.out.contains("1 pair of processes that send each other messages"), "{}", text.out);
+}
+
+#[test]
+fn e2e_a_counter_read_by_halves_is_told_of_every_routine_by_one_reader_and_by_several() {
+    let asked = ["clock", "two-words", "--seconds", "1", "--readers", "3"];
+    let found: Value = Ended::of(&mut tickscope(&[&asked[..], &["--json"]].concat())).json(0);
+    let tests = list(&found, "tests");
+    let of: Vec<(&str, u64)> =
+        tests.iter().map(|of| (of["routine"].as_str().unwrap(), of["readers"].as_u64().unwrap())).collect();
+    let routines = ["varying-read", "4-read", "1-read"];
+    assert_eq!(of, routines.map(|routine| [(routine, 1), (routine, 3)]).concat());
+    for alone in tests.iter().filter(|of| of["readers"] == 1) {
+        let slices: f64 = list(alone, "slices").iter().map(|slice| number(slice, "pairs")).sum();
+        assert_eq!(slices, number(alone, "pairs"), "{alone}");
+        assert!(number(&alone["together"], "level_ns") > 0.0, "{alone}");
+    }
+    Ended::of(&mut tickscope(&["clock", "two-words", "--readers", "1"])).said(2, &["--readers of at least 2", "1"]);
+    Ended::of(&mut tickscope(&["clock", "two-words", "--seconds", "0"])).said(2, &["--seconds above 0"]);
 }
 
 #[test]

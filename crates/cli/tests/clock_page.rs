@@ -44,3 +44,13 @@ fn e2e_the_benchmarks_page_shows_every_clock_its_words_and_all_advice() {
         assert!(html.contains(&advice), "{advice}");
     }
 }
+
+#[test]
+fn e2e_the_page_of_a_counter_read_by_halves_has_figures_1_to_3_with_the_studys_numbers() {
+    let (printed, html) = page(&["two-words", "--seconds", "1", "--json"], "two-words");
+    assert!(serde_json::from_str::<Value>(&printed).unwrap()["tests"].as_array().unwrap().len() == 6);
+    for (figure, routine) in ["varying-read", "4-read", "1-read"].iter().enumerate() {
+        assert_eq!(html.matches(&format!("<h3>As figure {}: {routine}</h3>", figure + 1)).count(), 2, "{routine}");
+    }
+    assert!(html.contains("90 000 words/s") && html.contains("<svg"));
+}

@@ -16,3 +16,4 @@ pub mod order;
 pub mod section;
 pub mod series;
 pub mod tick_choice;
+pub mod two_word;

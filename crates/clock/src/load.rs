@@ -16,8 +16,10 @@ use crate::advice::duration;
 pub enum LoadKind {
     /// Burns time, a process of its own.
     Spin,
-    /// Reads the very clock that is measured, over and over: the measured experiment replicated.
+    /// Reads the very clock that is measured, over and over: the measured experiment replicated (4.4).
     Replica,
+    /// A pair of processes that send each other messages, one after the other (4.5).
+    Messages,
 }
 
 /// When the members of a load work: for that long, every so often; else they rest.
@@ -34,8 +36,8 @@ pub struct Injection {
 pub struct Load {
     /// Work of each member.
     pub kind: LoadKind,
-    /// Processors that they are pinned to, in turn; empty: busy processes run on any, replicas as readers do: pinned to
-    /// the ones after the measured reader's.
+    /// Processors that they are pinned to, in turn, both of a pair to the same; empty: busy processes and pairs run on
+    /// any, replicas as readers do: pinned to the ones after the measured reader's.
     pub cpus: Vec<usize>,
     /// When each works; `None`: all the time.
     pub injected: Option<Injection>,
@@ -52,6 +54,8 @@ impl Load {
             (LoadKind::Spin, _) => format!("{count} busy processes of ours"),
             (LoadKind::Replica, 1) => "1 more reader of the same clock".to_owned(),
             (LoadKind::Replica, _) => format!("{count} more readers of the same clock"),
+            (LoadKind::Messages, 1) => "1 pair of processes that send each other messages".to_owned(),
+            (LoadKind::Messages, _) => format!("{count} pairs of processes that send each other messages"),
         };
         let list = self.cpus.iter().map(ToString::to_string).collect::<Vec<String>>().join(", ");
         let at = if self.cpus.is_empty() { String::new() } else { format!(" on processors {list} in turn") };
@@ -151,6 +155,8 @@ mod tests {
         let words = "2 more readers of the same clock on processors 1, 0 in turn, each for 250 us every 1.0 ms";
         assert_eq!(load.words(2), words);
         assert_eq!(load.phrase(2), format!("with {words}"));
+        let messages = Load { kind: LoadKind::Messages, ..Load::SPINNING };
+        assert_eq!(messages.phrase(2), "with 2 pairs of processes that send each other messages");
         let [none, two] = [0, 2].map(|count| Load::SPINNING.phrase(count));
         assert_eq!([none.as_str(), &two], ["with the machine as it is", "with 2 busy processes running"]);
     }

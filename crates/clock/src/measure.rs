@@ -16,6 +16,7 @@ mod shared_counts;
 mod speed;
 mod sweep;
 mod transient;
+mod two_word;
 mod waits;
 
 pub use agreement::Agreement;
@@ -27,3 +28,4 @@ pub use recording::{Ramp, Sampled, Slice};
 pub use speed::CoreSpeed;
 pub use sweep::pulses;
 pub use transient::Transient;
+pub use two_word::{TwoWordPlan, two_words};

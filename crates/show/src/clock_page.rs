@@ -6,11 +6,13 @@ mod benchmark;
 mod cm_star;
 mod granularity;
 mod readers;
+mod two_words;
 
 use tickscope_clock::factor::Factor;
 
 pub use benchmark::benchmark_document;
 pub use granularity::sweep_document;
+pub use two_words::two_words_document;
 
 /// A factor with what it lies between.
 pub fn between(factor: Option<Factor>) -> String {

@@ -258,7 +258,7 @@ impl Slice {
 
 const SOUND: &str = "a reader's thread ends well";
 /// Interval at which a reader that is to start later looks whether it is time.
-const POLL: Duration = Duration::from_micros(100);
+pub(super) const POLL: Duration = Duration::from_micros(100);
 
 /// Pins the calling thread to the processor of the reader with that number, and waits for the others. Where pinning is
 /// refused the scheduler places it.

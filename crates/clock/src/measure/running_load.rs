@@ -1,15 +1,17 @@
-//! A load that runs: busy processes, or further readers of the clock that is measured, steady or injected at fixed
-//! intervals.
+//! A load that runs: busy processes, further readers of the clock that is measured, or pairs of processes that send
+//! each other messages, steady or injected at fixed intervals.
 //!
 //! A member is a process of its own, because the kernel shares processors out among processes and some clocks count
 //! their process's time; further readers of a clock that lies in this process's memory (the mutex's, the ticker's) are
 //! threads. Those at rest sleep. A reader that rests for less than the kernel can wake it in spins without reading, so
-//! that pulses as short as a reading can be made; a busy process never does, as its load is its processor's time.
+//! that pulses as short as a reading can be made; a busy process never does, as its load is its processor's time. Of a
+//! pair the first works and rests as a reader does, an exchange in the place of a reading; the second answers.
 //!
 //! Guarantees: every member has ended once this is dropped. How often members worked is counted, because a load that is
 //! put aside itself works less often than asked.
 
 use std::io;
+use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -109,6 +111,17 @@ impl RunningLoad {
                         reader.drive(Member(&work));
                     })?);
                 }
+                LoadKind::Messages => {
+                    let (first, second) = UnixDatagram::pair()?;
+                    processes.add(|| {
+                        settle(cpu);
+                        answer(&second);
+                    })?;
+                    processes.add(|| {
+                        settle(cpu);
+                        Member(&work).run(|| exchange(&first));
+                    })?;
+                }
                 LoadKind::Replica => {
                     // Made before the fork: its child may not allocate.
                     let reader = service.reader()?;
@@ -177,7 +190,7 @@ impl Drop for Threads {
 /// Where a member is pinned; `None`: nowhere.
 fn processor(load: &Load, cpus: &[usize], number: usize) -> Option<usize> {
     match (load.cpus.as_slice(), load.kind) {
-        ([], LoadKind::Spin) => None,
+        ([], LoadKind::Spin | LoadKind::Messages) => None,
         // The measured reader has the first.
         ([], LoadKind::Replica) => Some(cpus[(number + 1) % cpus.len()]),
         (asked, _) => Some(asked[number % asked.len()]),
@@ -191,6 +204,24 @@ fn settle(cpu: Option<usize>) {
     }
     // SAFETY: takes numbers; sleeps of this thread then end within a nanosecond's slack, not 50 us late.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
+/// Bytes of a message of a pair.
+const MESSAGE: usize = 64;
+
+/// Sends a message and waits for its answer, by system calls alone: the answer's length, 0 of none.
+fn exchange(socket: &UnixDatagram) -> i64 {
+    let mut message = [0; MESSAGE];
+    let answered = socket.send(&message).and_then(|_| socket.recv(&mut message));
+    answered.map_or(0, |bytes| bytes as i64)
+}
+
+/// Answers every message until this process is ended.
+fn answer(socket: &UnixDatagram) {
+    let mut message = [0; MESSAGE];
+    while let Ok(bytes @ 1..) = socket.recv(&mut message) {
+        let _ = socket.send(&message[..bytes]);
+    }
 }
 
 /// The job of one member: works and rests until the load is ended.
@@ -281,6 +312,7 @@ mod tests {
         let injected = Some(Injection { length_ns: 50_000, period_ns: 1_000_000 });
         for (kind, clock, threads) in [
             (LoadKind::Spin, Clock::Mutex, 0),
+            (LoadKind::Messages, Clock::Mutex, 0),
             (LoadKind::Replica, Clock::UdpSocket, 0),
             (LoadKind::Replica, Clock::Mutex, 2),
             (LoadKind::Replica, Clock::Ticker, 2),
@@ -296,6 +328,19 @@ mod tests {
             thread::sleep(std::time::Duration::from_millis(20));
             assert_eq!(work.begun.all()[0].load(Relaxed), begun, "{kind:?} {clock}");
         }
+    }
+
+    #[test]
+    fn every_message_of_a_pair_is_answered_whole_until_one_of_them_ends() {
+        let (first, second) = UnixDatagram::pair().unwrap();
+        let ends = second.try_clone().unwrap();
+        let answering = thread::spawn(move || answer(&second));
+        for _ in 0..100 {
+            assert_eq!(exchange(&first), MESSAGE as i64);
+        }
+        ends.shutdown(std::net::Shutdown::Both).unwrap();
+        answering.join().unwrap();
+        assert_eq!(exchange(&first), 0);
     }
 
     #[test]
@@ -323,8 +368,8 @@ mod tests {
 
     #[test]
     fn every_member_is_at_work_when_the_load_has_started() {
-        for (kind, clock) in [(LoadKind::Spin, Clock::Mutex), (LoadKind::Replica, Clock::Mutex)] {
-            let load = started(&Load { kind, ..Load::SPINNING }, 3, clock);
+        for kind in [LoadKind::Spin, LoadKind::Replica, LoadKind::Messages] {
+            let load = started(&Load { kind, ..Load::SPINNING }, 3, Clock::Mutex);
             assert_eq!(load.work.begun.all()[READY].load(Relaxed), 3, "{kind:?}");
         }
     }
@@ -340,6 +385,7 @@ mod tests {
     fn members_are_pinned_in_turn_and_replicas_not_to_the_measured_readers_processor_first() {
         let at = |load: &Load| [0, 1, 2].map(|number| processor(load, &[4, 6], number));
         assert_eq!(at(&Load::SPINNING), [None; 3]);
+        assert_eq!(at(&Load { kind: LoadKind::Messages, ..Load::SPINNING }), [None; 3]);
         assert_eq!(at(&Load { kind: LoadKind::Replica, ..Load::SPINNING }), [Some(6), Some(4), Some(6)]);
         assert_eq!(at(&Load { cpus: vec![6], ..Load::SPINNING }), [Some(6); 3]);
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::routine::{OneRead, Reading, Routine, Text, Word, Writer, four_read, varying_read};
+use crate::routine::{OneRead, Routine, RoutineText, Word, WordPair, Writer, four_read, varying_read};
 
 /// How wide the words of the model are, in bits; each at least 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,15 +33,15 @@ pub enum Regime {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CounterExample {
     /// For `1-read`, what the call before it returned.
-    pub known: Option<Reading>,
+    pub known: Option<WordPair>,
     /// What the words read were when the call began, then each read and what both words were at that instant.
-    pub reads: Vec<(Word, Reading)>,
+    pub reads: Vec<(Word, WordPair)>,
     /// What the routine returned.
-    pub returned: Reading,
+    pub returned: WordPair,
     /// The clock's value when the call began.
-    pub at_least: Reading,
+    pub at_least: WordPair,
     /// Its value when the call ended.
-    pub at_most: Reading,
+    pub at_most: WordPair,
 }
 
 /// What became of the calls of one regime.
@@ -83,7 +83,7 @@ impl Tally {
 }
 
 /// Runs `routine` against `writer` in every way there is.
-pub fn failures(widths: Widths, writer: Writer, routine: Routine, text: Text) -> Failures {
+pub fn failures(widths: Widths, writer: Writer, routine: Routine, text: RoutineText) -> Failures {
     let model = Model { lows: 1 << widths.low_bits, highs: 1 << widths.high_bits, writer };
     let mut failures = Failures::default();
     for first in model.states() {
@@ -119,7 +119,7 @@ struct Execution {
     /// For `1-read`, the state that the call before it saw.
     known: Option<State>,
     reads: Vec<(Word, State)>,
-    returned: Reading,
+    returned: WordPair,
 }
 
 /// The writer's steps before each read but the first, together at most `limit`.
@@ -183,16 +183,16 @@ impl Model {
     }
 
     /// The words of a value.
-    fn words(&self, tick: u32) -> Reading {
-        Reading { high: tick / self.lows % self.highs, low: tick % self.lows }
+    fn words(&self, tick: u32) -> WordPair {
+        WordPair { high: tick / self.lows % self.highs, low: tick % self.lows }
     }
 
     /// What stands in the two words.
-    fn visible(&self, state: State) -> Reading {
+    fn visible(&self, state: State) -> WordPair {
         let (old, new) = (self.words(state.tick), self.words(state.begun()));
         match self.writer {
-            Writer::LowFirst => Reading { high: old.high, low: new.low },
-            Writer::Atomic | Writer::HighFirst => Reading { high: new.high, low: old.low },
+            Writer::LowFirst => WordPair { high: old.high, low: new.low },
+            Writer::Atomic | Writer::HighFirst => WordPair { high: new.high, low: old.low },
         }
     }
 
@@ -201,7 +201,7 @@ impl Model {
         if self.writer == Writer::LowFirst { state.begun() } else { state.tick }
     }
 
-    fn execute(&self, first: State, odometer: &mut Odometer, routine: Routine, text: Text) -> Execution {
+    fn execute(&self, first: State, odometer: &mut Odometer, routine: Routine, text: RoutineText) -> Execution {
         let mut state = first;
         let mut reads = Vec::new();
         let mut delays = 0;
@@ -215,15 +215,15 @@ impl Model {
                 state = run_on(state);
             }
             reads.push((word, state));
-            let Reading { high, low } = self.visible(state);
+            let WordPair { high, low } = self.visible(state);
             if word == Word::High { high } else { low }
         };
         let returned = match routine {
             Routine::VaryingRead => varying_read(text, &mut read),
             Routine::FourRead => four_read(text, &mut read),
             Routine::OneRead => {
-                let Reading { high, low } = OneRead::at(self.words(self.told_by_low(first))).call(text, &mut read);
-                Reading { high: high % self.highs, low }
+                let WordPair { high, low } = OneRead::at(self.words(self.told_by_low(first))).call(text, &mut read);
+                WordPair { high: high % self.highs, low }
             }
         };
         Execution { known: one_read.then_some(first), reads, returned }
@@ -290,18 +290,6 @@ impl fmt::Display for Regime {
             Self::WholeWrap => "whole clock wraps",
             Self::Longer => "low turn or more",
         })
-    }
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::High { "high" } else { "low" })
-    }
-}
-
-impl fmt::Display for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.high, self.low)
     }
 }
 

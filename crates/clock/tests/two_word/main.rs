@@ -13,18 +13,17 @@
 //! **Right** is a result that the clock had at some instant of the call. While a program is between its two stores,
 //! both the old and the new value count.
 //!
-//! What the routines cost on a clock that runs is measured by the example `two_word_clocks`.
+//! What the routines cost on a clock that runs is measured by `tickscope clock two-words`.
 //!
 //! Assumes: one writer; stores seen in the order they were made (x86, or release and acquire). Deliberately absent: a
 //! routine that is right with every writer. There is none with two words and two stores; read one atomic word.
 
 mod enumeration;
-mod routine;
 mod table;
 
 use enumeration::{Failures, Regime, Widths, failures};
-use routine::{Reading, Routine, Text, Writer, four_read};
 use table::Table;
+use tickscope_clock::two_word::routine::{self, Routine, RoutineText, WordPair, Writer, four_read};
 
 /// Small words and unequal ones: what holds for all of them does not hang on a width.
 const WIDTHS: [Widths; 4] = [
@@ -40,7 +39,7 @@ fn wrong(failures: &Failures) -> [bool; 3] {
 
 /// Whether each regime (no wrap, whole wrap, a low turn or more) goes wrong: the first two the same at all widths, as a
 /// turn of a word of one bit leaves little room beyond it.
-fn goes_wrong(writer: Writer, routine: Routine, text: Text) -> [bool; 3] {
+fn goes_wrong(writer: Writer, routine: Routine, text: RoutineText) -> [bool; 3] {
     let found = WIDTHS.map(|widths| wrong(&failures(widths, writer, routine, text)));
     assert!(found.iter().all(|one| one[..2] == found[3][..2]), "{routine} {text}, {writer}: {found:?}");
     found[3]
@@ -48,32 +47,32 @@ fn goes_wrong(writer: Writer, routine: Routine, text: Text) -> [bool; 3] {
 
 #[test]
 fn the_printed_4_read_is_one_carry_too_old_on_an_atomic_counter_where_both_low_reads_fall_in_one_tick() {
-    let found = failures(WIDTHS[3], Writer::Atomic, Routine::FourRead, Text::Printed);
+    let found = failures(WIDTHS[3], Writer::Atomic, Routine::FourRead, RoutineText::Printed);
     let within = found.of(Regime::Within);
     assert!(within.wrong() > 0 && within.too_new == 0);
     let example = within.example.as_ref().unwrap();
     println!("{example}");
     let [_, (_, first_low), _, (_, second_low)] = example.reads[..] else { panic!("{example}") };
     assert_eq!(first_low, second_low);
-    assert_eq!(example.returned, Reading { high: first_low.high - 1, low: first_low.low });
+    assert_eq!(example.returned, WordPair { high: first_low.high - 1, low: first_low.low });
 }
 
 #[test]
 fn corrected_routines_are_right_on_an_atomic_counter_through_a_wrap_of_the_whole_clock() {
     for routine in Routine::ALL {
-        assert_eq!(goes_wrong(Writer::Atomic, routine, Text::Corrected), [false, false, true], "{routine}");
+        assert_eq!(goes_wrong(Writer::Atomic, routine, RoutineText::Corrected), [false, false, true], "{routine}");
     }
 }
 
 #[test]
 fn printed_routines_fail_when_the_whole_clock_wraps() {
-    assert_eq!(goes_wrong(Writer::Atomic, Routine::VaryingRead, Text::Printed), [false, true, true]);
-    assert_eq!(goes_wrong(Writer::Atomic, Routine::FourRead, Text::Printed), [true, true, true]);
+    assert_eq!(goes_wrong(Writer::Atomic, Routine::VaryingRead, RoutineText::Printed), [false, true, true]);
+    assert_eq!(goes_wrong(Writer::Atomic, Routine::FourRead, RoutineText::Printed), [true, true, true]);
 }
 
 #[test]
 fn the_printed_1_read_counts_a_wrap_whenever_two_reads_fall_in_one_tick() {
-    let found = failures(WIDTHS[3], Writer::Atomic, Routine::OneRead, Text::Printed);
+    let found = failures(WIDTHS[3], Writer::Atomic, Routine::OneRead, RoutineText::Printed);
     let (within, values) = (found.of(Regime::Within), 16);
     assert_eq!((within.too_new + within.too_old, within.tried), (values, 4 * values - 6));
     let example = within.example.as_ref().unwrap();
@@ -84,7 +83,7 @@ fn the_printed_1_read_counts_a_wrap_whenever_two_reads_fall_in_one_tick() {
 fn no_routine_that_reads_the_high_word_is_right_with_two_stores_in_either_order() {
     for routine in [Routine::VaryingRead, Routine::FourRead] {
         for writer in [Writer::LowFirst, Writer::HighFirst] {
-            for text in Text::ALL {
+            for text in RoutineText::ALL {
                 assert!(goes_wrong(writer, routine, text)[0], "{routine} {text}, {writer}");
             }
         }
@@ -94,24 +93,24 @@ fn no_routine_that_reads_the_high_word_is_right_with_two_stores_in_either_order(
 #[test]
 fn the_corrected_1_read_is_right_with_two_stores_in_either_order() {
     for writer in [Writer::LowFirst, Writer::HighFirst] {
-        assert_eq!(goes_wrong(writer, Routine::OneRead, Text::Corrected), [false, false, true], "{writer}");
+        assert_eq!(goes_wrong(writer, Routine::OneRead, RoutineText::Corrected), [false, false, true], "{writer}");
     }
 }
 
 #[test]
 fn every_execution_of_one_bit_words_is_tried() {
     // 4 values; three delays that sum to at most 3 can be chosen in C(6, 3) = 20 ways.
-    let found = failures(WIDTHS[0], Writer::Atomic, Routine::FourRead, Text::Corrected);
+    let found = failures(WIDTHS[0], Writer::Atomic, Routine::FourRead, RoutineText::Corrected);
     assert_eq!(Regime::ALL.iter().map(|&regime| found.of(regime).tried).sum::<u64>(), 4 * 20);
     // 6 states, two of them between stores; three delays that sum to at most 5 can be chosen in C(8, 3) = 56 ways.
-    let found = failures(WIDTHS[0], Writer::LowFirst, Routine::FourRead, Text::Corrected);
+    let found = failures(WIDTHS[0], Writer::LowFirst, Routine::FourRead, RoutineText::Corrected);
     assert_eq!(Regime::ALL.iter().map(|&regime| found.of(regime).tried).sum::<u64>(), 6 * 56);
 }
 
 #[test]
 fn the_routines_run_on_a_real_pair_of_words_too() {
     let words = [7, 9];
-    assert_eq!(four_read(Text::Corrected, |word| words[word as usize]), Reading { high: 7, low: 9 });
+    assert_eq!(four_read(RoutineText::Corrected, |word| words[word as usize]), WordPair { high: 7, low: 9 });
 }
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/two-word-clocks.md");

@@ -3,14 +3,14 @@
 use std::fmt::{self, Display};
 
 use crate::enumeration::{Failures, Regime, Widths, failures};
-use crate::routine::{Routine, Text, Writer};
+use crate::routine::{Routine, RoutineText, Writer};
 
 /// One routine against one writer.
 pub struct Row {
     /// The routine ...
     pub routine: Routine,
     /// ... in which text ...
-    pub text: Text,
+    pub text: RoutineText,
     /// ... against whom.
     pub writer: Writer,
     /// What went wrong.
@@ -25,7 +25,7 @@ impl Table {
     pub fn of(widths: Widths) -> Self {
         let mut rows = Vec::new();
         for routine in Routine::ALL {
-            for text in Text::ALL {
+            for text in RoutineText::ALL {
                 for writer in Writer::ALL {
                     rows.push(Row { routine, text, writer, failures: failures(widths, writer, routine, text) });
                 }

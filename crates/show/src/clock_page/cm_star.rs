@@ -4,6 +4,7 @@
 use tickscope_clock::advice::duration;
 use tickscope_clock::benchmark::{Benchmark, ClockResult};
 use tickscope_clock::compensation::{Method, Outcome};
+use tickscope_clock::load::LoadKind;
 use tickscope_clock::measure::Transient;
 
 use super::between;
@@ -30,9 +31,9 @@ pub(super) fn residuals(benchmark: &Benchmark) -> Vec<Block> {
     let note = "Sections that do nothing, measured: the density of what comes out, before anything is subtracted and \
                 after. The ideal is all at 0. Method-1 subtracts the readings just before and after, method-2 those \
                 of a thread beside. k: variance before over variance after, next to the one that the study prints for \
-                4-Read. Its load was of processes that read the clock (--load-kind replica) for method-1, and that \
-                sent messages for method-2; here both have the same load, the first and the last that was asked for \
-                in the place of its two systems.";
+                4-Read. Its load was of processes that read the clock (--load-kind replica) for method-1, and of pairs \
+                that send each other messages (--load-kind messages) for method-2; each figure says whether its load \
+                is that. The first and the last size that was asked for stand in the place of its two systems.";
     vec![Block::note(note), Block::Panels(panels)]
 }
 
@@ -54,13 +55,25 @@ fn zero_time(benchmark: &Benchmark, clock: &ClockResult, (method, load): (Method
     let words = format!("What is measured of nothing by {}, before and after {method}.", clock.clock);
     let (system, published) = PUBLISHED_K[figure];
     let factors = format!(
-        "k {}; without interrupted ones {}; the study's, {system}: {published}",
+        "k {}; without interrupted ones {}; the study's, {system}: {published}, {}",
         between(*k),
-        between(*k_untouched)
+        between(*k_untouched),
+        study_load(benchmark.plan.load.kind, method, load)
     );
     let mut blocks = densities(&curves, "measured", &words);
     blocks.push(Block::note(factors));
     panel(&title, blocks)
+}
+
+/// How the load of a figure compares with the study's for that method.
+fn study_load(kind: LoadKind, method: Method, load: u32) -> &'static str {
+    match (method, kind) {
+        _ if load == 0 => "under a load where this has none",
+        (Method::NearestPairs, LoadKind::Replica) => "under such a load, of readers of the clock",
+        (Method::Sampler, LoadKind::Messages) => "under such a load, of pairs that exchange messages",
+        (Method::NearestPairs, _) => "under another load, of readers of the clock",
+        _ => "under another load, of pairs that exchange messages",
+    }
 }
 
 /// What a reading costs after the load is injected, laid over one another.
@@ -101,4 +114,24 @@ fn transient(benchmark: &Benchmark, of: &Transient) -> Block {
     figure.mark(of.period_ns / 2.0, true);
     figure.line(&points, Ink::of(0));
     figure.block(&format!("Median cost of a reading of {} after a load is injected.", of.clock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_the_studys_for_the_method_that_it_had_it_for_alone() {
+        let said = |method, kind| study_load(kind, method, 2);
+        for (method, own, other) in [
+            (Method::NearestPairs, LoadKind::Replica, LoadKind::Messages),
+            (Method::Sampler, LoadKind::Messages, LoadKind::Replica),
+        ] {
+            assert!(said(method, own).starts_with("under such a load"), "{method}");
+            for kind in [other, LoadKind::Spin] {
+                assert!(said(method, kind).starts_with("under another load"), "{method} {kind:?}");
+            }
+            assert!(study_load(own, method, 0).contains("this has none"));
+        }
+    }
 }

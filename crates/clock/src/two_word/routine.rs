@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// One of the two words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
@@ -13,7 +15,7 @@ pub enum Word {
 
 /// What a routine returns: the clock's value, or what it takes for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reading {
+pub struct WordPair {
     /// The high-order word.
     pub high: u32,
     /// The low-order word.
@@ -22,7 +24,7 @@ pub struct Reading {
 
 /// Which text of a routine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Text {
+pub enum RoutineText {
     /// As the paper prints it.
     Printed,
     /// With the comparisons that its prose asks for, and a high word that may wrap.
@@ -30,14 +32,17 @@ pub enum Text {
 }
 
 /// A routine by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[allow(clippy::enum_variant_names)] // the names of the study
 pub enum Routine {
     /// High, low, high, and low again if the high word changed.
+    #[serde(rename = "varying-read")]
     VaryingRead,
     /// High, low, high, low; always returns the first low word.
+    #[serde(rename = "4-read")]
     FourRead,
     /// Low alone; the high word is counted.
+    #[serde(rename = "1-read")]
     OneRead,
 }
 
@@ -52,7 +57,7 @@ pub enum Writer {
     HighFirst,
 }
 
-impl Text {
+impl RoutineText {
     /// Both texts.
     pub const ALL: [Self; 2] = [Self::Printed, Self::Corrected];
 
@@ -92,27 +97,27 @@ impl Routine {
 }
 
 /// `Varying-Read`: three reads, or four where the high word changed between two of them.
-pub fn varying_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
+pub fn varying_read(text: RoutineText, mut read: impl FnMut(Word) -> u32) -> WordPair {
     let first_high = read(Word::High);
     let first_low = read(Word::Low);
     let second_high = read(Word::High);
     if text.high_went_on(first_high, second_high) {
-        Reading { high: second_high, low: read(Word::Low) }
+        WordPair { high: second_high, low: read(Word::Low) }
     } else {
-        Reading { high: first_high, low: first_low }
+        WordPair { high: first_high, low: first_low }
     }
 }
 
 /// `4-Read`: both words twice; the low word of the result is the one read first, whatever the clock shows, so that a
 /// call always takes the same time.
-pub fn four_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
+pub fn four_read(text: RoutineText, mut read: impl FnMut(Word) -> u32) -> WordPair {
     let first_high = read(Word::High);
     let first_low = read(Word::Low);
     let second_high = read(Word::High);
     let second_low = read(Word::Low);
     // The clock flipped before the first low word was read, if that word and the second lie in one turn.
     let flipped_before = text.high_went_on(first_high, second_high) && text.low_went_on(first_low, second_low);
-    Reading { high: if flipped_before { second_high } else { first_high }, low: first_low }
+    WordPair { high: if flipped_before { second_high } else { first_high }, low: first_low }
 }
 
 /// `1-Read`: reads the low word and counts its wraps, so every reader must read at least once in each turn of the low
@@ -125,18 +130,30 @@ pub struct OneRead {
 
 impl OneRead {
     /// A reader that knows the clock's value; the default is a clock just reset.
-    pub fn at(reading: Reading) -> Self {
+    pub fn at(reading: WordPair) -> Self {
         Self { old_low: reading.low, high: reading.high }
     }
 
     /// One call. The high word counts on beyond the clock's own width, as in the paper.
-    pub fn call(&mut self, text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
+    pub fn call(&mut self, text: RoutineText, mut read: impl FnMut(Word) -> u32) -> WordPair {
         let low = read(Word::Low);
         if text.low_wrapped(self.old_low, low) {
             self.high = self.high.wrapping_add(1);
         }
         self.old_low = low;
-        Reading { high: self.high, low }
+        WordPair { high: self.high, low }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::High { "high" } else { "low" })
+    }
+}
+
+impl fmt::Display for WordPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.high, self.low)
     }
 }
 
@@ -150,7 +167,7 @@ impl fmt::Display for Writer {
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for RoutineText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Printed => "as printed",
