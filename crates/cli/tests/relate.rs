@@ -6,9 +6,11 @@ mod site;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use site::{Ended, Site, few_or_all, free_port, tickscope};
+use site::{Ended, Site, few_or_all, free_port, tickscope, within};
 use tickscope_experiment::may_make_namespaces;
 use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
 
@@ -219,6 +221,78 @@ fn lying(site: &Site) {
     assert!(reasons.filter(|&reason| *reason == told["reason"]).count() >= 3, "{table}");
     // What the others say of the two stands, and is right.
     assert_eq!((&told["closed"]["outside"], &pair(&table, "n3", "n0")["state"]), (&json!(0), &json!("related")));
+}
+
+#[test]
+fn e2e_a_machine_that_goes_and_one_heard_one_way_have_no_end_of_the_run_while_the_others_stand() {
+    if let Err(why) = may_make_namespaces() {
+        return println!("not tried: namespaces need rights: {why}");
+    }
+    let site = Site::new("relate-cut");
+    let file = site.path("machines.toml");
+    fs::write(&file, machines(4, 600.0)).unwrap();
+    let begun = Instant::now();
+    let mut relate = tickscope(&["relate", "--json"]);
+    relate.arg(&file).arg("--out").arg(site.run_directory()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let relate = relate.spawn().unwrap();
+    let run = within("evidence of every pair", || {
+        let run = Run::open(&site.run_directory()).ok()?;
+        let pairs = run.pairs().ok()?.found;
+        let machines = pairs.iter().filter(|pair| pair.reference.node != pair.domain.node);
+        let known = machines.filter(|pair| run.brackets(pair).is_ok_and(|found| !found.found.is_empty()));
+        (known.count() == 6).then_some(run)
+    });
+    let space = |node: &str| format!("tickscope-{:06x}-{node}", run.manifest().run & 0xff_ffff);
+    ip(&["-n", &space("n3"), "link", "set", "veth0", "down"]);
+    // What the one that answers sends to the one that asks goes to nobody's address.
+    let Pair { reference, domain } = evidence(&run, "n1", "n2");
+    let asks = ip(&["-n", &space(reference.node.as_str()), "-o", "-4", "addr", "show", "dev", "veth0"]);
+    let address = asks.split_whitespace().nth(3).unwrap().split('/').next().unwrap();
+    let nobody = ["neigh", "replace", address, "lladdr", "02:00:00:00:00:01", "dev", "veth0"];
+    ip(&[&["-n", &space(domain.node.as_str())][..], &nobody].concat());
+    // Silent for longer than 3 s and twice its longest pause, which was no longer than all the time until here.
+    let (before, cut) = (begun.elapsed(), Instant::now());
+    within("a silence that no pause explains", || {
+        (cut.elapsed().as_secs_f64() > 2.0 * before.as_secs_f64() + 4.0).then_some(())
+    });
+    // SAFETY: only sends a signal, to a child that was not waited for.
+    unsafe { libc::kill(relate.id() as i32, libc::SIGINT) };
+    let ended = Ended::from(relate.wait_with_output().unwrap());
+    ended.said(1, &["n3"]);
+    expect_cut(&table(&ended), [reference.node.as_str(), domain.node.as_str()]);
+}
+
+fn ip(words: &[&str]) -> String {
+    let output = Command::new("ip").args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// n3 went; of two others the packets of the first alone arrive.
+fn expect_cut(table: &Value, [asks, answers]: [&str; 2]) {
+    for (one, other, state, said) in [
+        ("n0", "n1", "related", None),
+        ("n0", "n2", "related", None),
+        ("n0", "n3", "gone", Some("silent since".to_owned())),
+        ("n1", "n3", "gone", Some("silent since".to_owned())),
+        ("n2", "n3", "gone", Some("silent since".to_owned())),
+        ("n1", "n2", "one-way", Some(format!("packets of {asks} reach {answers}, none comes back since"))),
+    ] {
+        let told = pair(table, one, other);
+        assert_eq!(told["state"], state, "{told}");
+        match said {
+            Some(words) => assert!(told["reason"].as_str().unwrap().contains(&words), "{words}: {told}"),
+            None => assert!(told["reason"].is_null(), "{told}"),
+        }
+        // Round trips before, during and after the run: of a pair that ended none is called one after it.
+        for trips in told["round_trips"].as_array().unwrap() {
+            assert_eq!(trips["shortest_ns"][2].is_null(), state != "related", "{told}");
+        }
+        assert_eq!(told["closed"]["outside"], 0, "{told}");
+    }
+    let compared = table["rivals"].as_array().unwrap();
+    assert!(compared.len() == 2 && compared.iter().all(|of| of["reference"] == "n0.tsc"), "{compared:?}");
+    assert_eq!(table["findings"], json!([]));
 }
 
 #[test]
