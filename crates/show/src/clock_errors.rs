@@ -78,16 +78,29 @@ fn interval(node: &NodeRivals, method: &RivalMethod, room: Room) -> Figure {
 
 /// The true errors of a node's methods.
 fn errors(node: &NodeRivals, room: Room) -> Vec<Figure> {
-    let lines: Vec<Line<'_>> = node.methods.iter().map(|of| (of.name.clone(), &of.errors[..])).collect();
     let title = format!("true error, {} against {}", node.domain, node.reference);
-    lines_of(&lines, &title, room)
+    lines_of(&error_lines(node), &title, room)
+}
+
+/// The true errors of a node that can be drawn; methods whose errors are the same are one line, which bears their
+/// names.
+fn error_lines(node: &NodeRivals) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for RivalMethod { name, errors, .. } in &node.methods {
+        if errors.iter().filter(|at| at[1] > 0).count() < 2 {
+            continue;
+        }
+        match lines.iter_mut().find(|(_, points)| *points == errors.as_slice()) {
+            Some((names, _)) => *names = format!("{names}; {name}"),
+            None => lines.push((name.clone(), errors)),
+        }
+    }
+    lines
 }
 
 /// Lines on axes of their own, some a figure, under the names of their inks.
 fn lines_of(lines: &[Line<'_>], title: &str, room: Room) -> Vec<Figure> {
-    let lines: Vec<&Line<'_>> =
-        lines.iter().filter(|(_, points)| points.iter().filter(|at| at[1] > 0).count() > 1).collect();
-    let figure = |lines: &[&Line<'_>]| {
+    let figure = |lines: &[Line<'_>]| {
         let points = || lines.iter().flat_map(|(_, points)| points.iter());
         let (time, x) = time_axis(points().map(|at| at[0]));
         let mut figure = Figure::plane_in(room, x, Axis::of_durations(points().map(|at| at[1] as f64)).named(title));
@@ -98,8 +111,8 @@ fn lines_of(lines: &[Line<'_>], title: &str, room: Room) -> Vec<Figure> {
         }
         figure
     };
-    let names = |lines: &[&Line<'_>]| lines.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    let both = |some: &[&Line<'_>]| [figure(some), Figure::legend(&names(some))];
+    let names = |lines: &[Line<'_>]| lines.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let both = |some: &[Line<'_>]| [figure(some), Figure::legend(&names(some))];
     lines.chunks(MOST_LINES).flat_map(both).collect()
 }
 
@@ -150,8 +163,7 @@ pub(crate) fn of_node(node: &NodeRivals) -> Vec<Block> {
     let mut blocks: Vec<Block> = both.collect();
     let [wide, narrow] = [Room::Wide, Room::Narrow].map(|room| errors(node, room));
     let words = format!("True errors over the run, {} against {}.", node.domain, node.reference);
-    let legends = node.methods.iter().filter(|of| of.errors.iter().filter(|at| at[1] > 0).count() > 1);
-    let names: Vec<String> = legends.map(|of| of.name.clone()).collect();
+    let names: Vec<String> = error_lines(node).into_iter().map(|(name, _)| name).collect();
     let drawn = wide.into_iter().step_by(2).zip(narrow.into_iter().step_by(2));
     for ((wide, narrow), names) in drawn.zip(names.chunks(MOST_LINES)) {
         blocks.push(Block::heading("True error"));
@@ -228,6 +240,20 @@ mod tests {
             styles.dedup();
             assert!(lines > 0 && styles.len() == lines, "{styles:?}");
         }
+    }
+
+    #[test]
+    fn methods_of_the_same_errors_are_one_line_under_both_names_and_one_without_errors_is_none() {
+        let unknown = RivalMethod { errors: Vec::new(), ..method("c", 3000) };
+        let methods = vec![method("a", 1000), method("b", 2000), method("b with rho", 2000), unknown];
+        let node = NodeRivals { methods, ..self::node("b.tsc", 0) };
+        let names: Vec<String> = error_lines(&node).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a", "b; b with rho"]);
+        let legends = of_node(&node).into_iter().filter_map(|block| match block {
+            Block::Legend(keys) => Some(keys.into_iter().map(|key| key.words).collect::<Vec<_>>()),
+            _ => None,
+        });
+        assert_eq!(legends.collect::<Vec<_>>(), [names]);
     }
 
     #[test]
