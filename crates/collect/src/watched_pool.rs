@@ -328,12 +328,17 @@ impl WatchedPool {
             }
         }
         steps.reached("every block was looked at")?;
-        self.catch_up(ledger, &mut ready);
+        self.catch_up(ledger, steps, &mut ready)?;
         Ok(ready)
     }
 
     /// Adds the blocks before those that are ready, each channel's.
-    fn catch_up(&mut self, ledger: &mut Ledger, ready: &mut Vec<ReadyBlock>) {
+    fn catch_up(
+        &mut self,
+        ledger: &mut Ledger,
+        steps: &mut Steps,
+        ready: &mut Vec<ReadyBlock>,
+    ) -> tickscope_store::Result<()> {
         let mut latest: BTreeMap<u32, u32> = BTreeMap::new();
         for block in ready.iter() {
             let number = latest.entry(block.channel.1).or_default();
@@ -348,10 +353,15 @@ impl WatchedPool {
                 let block = self.pool.block(index);
                 latest.get(&block.header().serial).is_some_and(|&last| block.header().number < last)
             };
-            if precedes() && matches!(self.examine(index, ledger), Finding::Ready) && precedes() {
+            if !precedes() {
+                continue;
+            }
+            steps.reached("a block that precedes a ready one was found")?;
+            if matches!(self.examine(index, ledger), Finding::Ready) && precedes() {
                 ready.extend(self.claim(index, ledger));
             }
         }
+        Ok(())
     }
 
     /// Whether a program that overwrites was killed between giving up a block's stamps and describing what came next.

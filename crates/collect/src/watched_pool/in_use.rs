@@ -31,6 +31,7 @@ impl WatchedPool {
         let precedes = |index: u32| latest.get(&name(index).0).is_some_and(|&last| name(index).1 < last);
         let missed = |&index: &u32| self.is_to_be_examined(index) && precedes(index) && !open.contains(&index);
         let missed: Vec<u32> = (0..self.pool.block_count()).filter(missed).collect();
+        steps.reached("what precedes an open block was listed")?;
         // One that was free has been taken since, behind blocks that are not among these.
         let still = |index: &u32| in_use(index, ledger) && precedes(*index);
         let missed: Vec<u32> = missed.into_iter().filter(still).collect();

@@ -40,6 +40,51 @@ fn a_block_that_was_taken_and_filled_while_the_open_ones_were_looked_at_comes_be
 }
 
 #[test]
+fn a_free_block_that_was_taken_while_the_open_ones_were_looked_at_does_not_come_before_another() {
+    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(1, (0, 1), "send", &full(1)[..5]);
+    assert!(FILLED.set(pool).is_ok());
+    // Block 2 follows the open one, so it waits; the free one is listed, for its number is 0 until it is taken.
+    let goes_on = || {
+        let pool = FILLED.get().unwrap();
+        pool.fill(1, (0, 1), "send", &full(1));
+        pool.fill(2, (0, 2), "send", &full(1001));
+    };
+    let takes_the_free_one = || FILLED.get().unwrap().fill(0, (0, 3), "send", &full(2001)[..5]);
+    let steps = Steps::meanwhile("every open block was looked at", goes_on)
+        .then("what precedes an open block was listed", takes_the_free_one);
+    Collector::start_with(site.settings(), steps).unwrap().once().unwrap();
+    Collector::start(site.settings()).unwrap().once().unwrap();
+    let ids = site.stamps("send").id;
+    assert_eq!((ids.len(), ids.is_sorted()), (2 * SLOTS as usize + 5, true), "{:?}", &ids[..8]);
+}
+
+#[test]
+fn a_free_block_that_was_filled_while_ready_ones_were_looked_at_does_not_come_before_another() {
+    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(1, (0, 1), "send", &full(1));
+    assert!(FILLED.set(pool).is_ok());
+    let fills = || {
+        let pool = FILLED.get().unwrap();
+        pool.fill(2, (0, 2), "send", &full(1001));
+        pool.fill(0, (0, 3), "send", &full(2001));
+    };
+    let steps = Steps::meanwhile("a block that precedes a ready one was found", fills);
+    let mut collector = Collector::start_with(Settings { age: Duration::ZERO, ..site.slow_settings() }, steps).unwrap();
+    collector.look(Instant::now()).unwrap();
+    collector.once().unwrap();
+    drop(collector);
+    let ids = site.stamps("send").id;
+    assert_eq!((ids.len(), ids.is_sorted()), (3 * SLOTS as usize, true), "{:?}", &ids[..8]);
+}
+
+#[test]
 fn row_groups_are_in_the_order_of_their_blocks_however_many_threads_encode_them() {
     let blocks = 2 * tickscope_store::GROUP_STAMPS as u32 / SLOTS + 3;
     let of_encoders = |encoders: usize| {
