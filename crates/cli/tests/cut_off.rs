@@ -259,6 +259,29 @@ fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_w
 }
 
 #[test]
+fn e2e_finish_names_a_file_that_nobody_can_read_and_does_not_know_what_it_held_once_it_is_gone() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("unreadable", &stamper, 100_000_000);
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    scene.until_nobody_writes();
+    let folder = scene.folders().remove(0).join("a");
+    let pool = folder.join("pool-00000000000000aa.ticks");
+    fs::write(&pool, [7; 1 << 16]).unwrap();
+    let finished = scene.finish();
+    finished.said(1, &["cannot take every stamp", "pool-00000000000000aa.ticks", "remove it and run this again"]);
+    scene.finish().said(1, &["cannot take every stamp"]);
+    assert_eq!(scene.site.events("stamps-left").iter().map(|event| event.value).collect::<Vec<_>>(), [Some(1)]);
+    fs::remove_file(&pool).unwrap();
+    scene.finish().said(1, &["is not known"]);
+    assert_eq!((scene.site.events("memory-lost").len(), scene.site.events("stamps-left").len()), (1, 0));
+    scene.site.show(&[]).said(1, &["could not be read is gone"]);
+    assert!(!folder.exists(), "nothing else is left of it");
+}
+
+#[test]
 fn e2e_stamps_that_another_run_took_from_a_folder_of_somebody_elses_are_no_lost_memory() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     for is_removed in [false, true] {

@@ -52,7 +52,7 @@ fn e2e_a_finding_is_told_and_ends_with_3_whichever_way_out() {
             assert!(json["lost"].is_null() && said.contains("what befell server.tsc"), "{json} {said}");
         }
         let shown = Ended::of(&mut tickscope(&["show", &run]));
-        assert!(shown.out.contains("lost: unknown beyond ") && shown.out.contains(why), "{shown:?}");
+        assert!(shown.out.contains("lost: unknown: ") && shown.out.contains(why), "{shown:?}");
         fs::remove_file(&gone).unwrap();
     }
     assert!(ways_out(&site, &run, 0)[0].0["lost"].is_u64(), "it is known");

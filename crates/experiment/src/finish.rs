@@ -7,7 +7,7 @@
 //! Guarantees: every stamp whose call returned is in the run afterwards, or is named with the place where it lies. What
 //! cannot be made up for is said. Deliberately absent: measuring anything now for then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -50,8 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Kinds of events that a run's end notes: written again they take the place of the old ones.
-const OF_THE_END: [EventKind; 16] = [
-    EventKind::MemoryLost,
+const OF_THE_END: [EventKind; 15] = [
     EventKind::FinishFailed,
     EventKind::StampsLeft,
     EventKind::CutOff,
@@ -68,6 +67,9 @@ const OF_THE_END: [EventKind; 16] = [
     EventKind::IdsCollided,
     EventKind::AttemptsContradicted,
 ];
+
+/// Value of an event of stamps that stay in a file that no living process holds.
+const UNREADABLE: i64 = 1;
 
 /// Finishes the run in `root`; `None`: it has ended, and nothing is left of it.
 pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
@@ -87,7 +89,12 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
     // A run of collectors alone has no number, and no folder of its own.
     let number = run.manifest().run;
     let _claim = (number != 0).then(|| Claim::take(number, &root)).transpose()?;
-    let mut ending = Ending { record: RunRecord { run, events: Vec::new() }, done: Vec::new(), was_cut_off };
+    let mut ending = Ending {
+        record: RunRecord { run, events: Vec::new() },
+        done: Vec::new(),
+        was_cut_off,
+        had_unreadable: BTreeSet::new(),
+    };
     ending.recall()?;
     let mut failed = None;
     let ids = ending.work(&mut failed);
@@ -224,6 +231,8 @@ struct Ending {
     record: RunRecord,
     done: Vec<String>,
     was_cut_off: bool,
+    /// Nodes where an earlier attempt found a file that could not be read.
+    had_unreadable: BTreeSet<String>,
 }
 
 impl Ending {
@@ -241,6 +250,8 @@ impl Ending {
         let place = self.run().paths().events().join("run.parquet");
         let mut before = if place.exists() { read_events(&place)? } else { Vec::new() };
         let known = before.iter().position(|event| event.what == EventKind::CutOff).map(|at| before.remove(at));
+        let is_unreadable = |event: &&Event| event.what == EventKind::StampsLeft && event.value == Some(UNREADABLE);
+        self.had_unreadable = before.iter().filter(is_unreadable).map(|event| event.node.clone()).collect();
         before.retain(|event| !OF_THE_END.contains(&event.what));
         self.record.events = before;
         if let Some(event) = known {
@@ -384,7 +395,19 @@ impl Ending {
         for (node, directory) in self.directories() {
             let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
             match taken {
-                Ok(None) => {}
+                Ok(None) => self.note_unreadable_gone(&node, &directory),
+                Ok(Some(Left { what, held: false, .. })) => {
+                    let place = directory.display();
+                    let text = format!("{what} stays in {place}: its stamps are not in the run");
+                    self.record.note(node.as_str(), EventKind::StampsLeft, Some(UNREADABLE), text);
+                    let why = format!(
+                        "cannot take every stamp: {what} stays in {place}. Run this again as its user and with its \
+                         version; if nobody can read it, remove it and run this again: how many stamps were lost is \
+                         not known then"
+                    );
+                    failed.get_or_insert(Error::work(why));
+                    kept.insert(node, directory);
+                }
                 Ok(Some(Left { what, .. })) => {
                     let place = directory.display();
                     let text = format!("{what} stays in {place}; tickscope finish takes the rest later");
@@ -406,6 +429,24 @@ impl Ending {
             }
         }
         kept
+    }
+
+    /// Notes that a file that nobody could read is gone now, with what it held.
+    fn note_unreadable_gone(&mut self, node: &NodeName, directory: &Path) {
+        if self.had_unreadable.contains(node.as_str()) {
+            let place = directory.display();
+            let text =
+                format!("a file in {place} that could not be read is gone: how many stamps it held is not known");
+            self.note_lost_memory(node, text);
+        }
+    }
+
+    /// Notes it once, however often the run is finished.
+    fn note_lost_memory(&mut self, node: &NodeName, text: String) {
+        let is_it = |event: &Event| event.what == EventKind::MemoryLost && event.node == node.as_str();
+        if !self.record.events.iter().any(is_it) {
+            self.record.note(node.as_str(), EventKind::MemoryLost, None, text);
+        }
     }
 
     /// Tells what strangers put into a stamp directory; returns what else stays there.
@@ -431,7 +472,7 @@ impl Ending {
                  look is in no count, so how many stamps were lost is not known",
                 counted(open as u64, "channel")
             );
-            self.record.note(node.as_str(), EventKind::MemoryLost, None, text);
+            self.note_lost_memory(node, text);
         }
         Ok(())
     }

@@ -219,7 +219,7 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
                 (false, true) => "not all are taken yet (see events)",
                 (false, false) => "the run was cut off (tickscope finish)",
             };
-            format!("unknown beyond {} that programs counted: {why}{known}", counted(all, "stamp"))
+            format!("unknown: {why}; {} counted so far{known}", counted(all, "stamp"))
         }
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
         (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),

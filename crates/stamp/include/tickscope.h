@@ -1568,9 +1568,9 @@ TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t by
     snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
     tickscope__complain(expected, found,
                 TICKSCOPE__MISSING(error) ? "Points are off; make that directory first (mkdir -m 700), on a tmpfs." :
-                TICKSCOPE__BARRED(error) ?
-                "Points are off; check the rights of that directory: this user must be able to write." :
+                TICKSCOPE__BARRED(error) ? "Points are off; this user must be able to write in that directory." :
                 error == EMFILE ? "Points are off; raise ulimit -n: a pool takes a descriptor above 2." :
+                error == EFBIG || error == ENOMEM ? "Points are off; raise ulimit -f or -v, or set a smaller pool." :
                 "Points are off; free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower.");
 }
 

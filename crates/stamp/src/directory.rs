@@ -409,6 +409,20 @@ pub fn user_of(name: &OsStr) -> Option<u32> {
     rest.split_once('-').map_or(rest, |(user, _)| user).parse().ok()
 }
 
+/// What helps where no pool could be made, by the number of the error.
+pub fn remedy(error: i32) -> &'static str {
+    match error {
+        libc::ENOENT | libc::ENOTDIR => "Make that directory first (mkdir -m 700), on a tmpfs such as /dev/shm",
+        libc::EACCES | libc::EPERM | libc::EROFS => {
+            "Check the rights of that directory: this user must be able to write"
+        }
+        libc::EMFILE => "Raise ulimit -n: a pool takes a descriptor above 2",
+        libc::EFBIG => "Raise ulimit -f, or set TICKSCOPE_POOL_BYTES lower",
+        libc::ENOMEM => "Raise ulimit -v, or set TICKSCOPE_POOL_BYTES lower",
+        _ => "Free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower",
+    }
+}
+
 /// Makes an empty file that tells the collector why this process has no pool, without a descriptor. Where this fails
 /// too, its caller's error still tells.
 pub(crate) fn note_refusal(place: Option<BorrowedFd<'_>>, path: &Path, group: Option<u32>) {

@@ -655,20 +655,8 @@ fn refused(environment: &Environment, base: Option<&Kept>, error: &io::Error, by
     OpenError::new(format!(
         "cannot make a pool of {bytes} bytes in {}: {error}. {}",
         environment.directory.display(),
-        remedy(error.raw_os_error().unwrap_or(0))
+        directory::remedy(error.raw_os_error().unwrap_or(0))
     ))
-}
-
-/// What helps where no pool could be made.
-fn remedy(error: i32) -> &'static str {
-    match error {
-        libc::ENOENT | libc::ENOTDIR => "Make that directory first (mkdir -m 700), on a tmpfs such as /dev/shm",
-        libc::EACCES | libc::EPERM | libc::EROFS => {
-            "Check the rights of that directory: this user must be able to write"
-        }
-        libc::EMFILE => "Raise ulimit -n: a pool takes a descriptor above 2",
-        _ => "Free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower",
-    }
 }
 
 /// Start of this process in clock ticks since boot, and its command as a name.

@@ -85,14 +85,18 @@ fn c_stamps_that_find_no_channel_are_counted_under_their_points_and_told_once() 
 }
 
 #[test]
-fn c_a_limit_on_file_sizes_turns_points_off_and_does_not_end_the_program() {
-    let directory = StampDirectory::new("limited");
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -f 1; exec \"$0\" limited"]).arg(program());
-    let run = directory.measure(&mut command).output().unwrap();
-    assert!(run.status.success() && run.stdout == b"went on\n", "{run:?}");
-    assert!(String::from_utf8(run.stderr).unwrap().contains("File too large"));
-    assert!(directory.pools().is_empty());
+fn c_a_limit_on_sizes_turns_points_off_and_does_not_end_the_program() {
+    for (limit, wrong) in [("-f 1", "File too large"), ("-v 60000", "Cannot allocate memory")] {
+        let directory = StampDirectory::new("limited");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit}; exec \"$0\" limited")]).arg(program());
+        let run = directory.measure(&mut command).output().unwrap();
+        assert!(run.status.success() && run.stdout == b"went on\n", "{run:?}");
+        let told = String::from_utf8(run.stderr).unwrap();
+        let remedy = "raise ulimit -f or -v, or set a smaller pool";
+        assert!(told.contains(wrong) && told.contains(remedy), "{told}");
+        assert!(directory.pools().is_empty());
+    }
 }
 
 fn modes(directory: &StampDirectory) -> Vec<u32> {

@@ -139,10 +139,7 @@ impl Collector {
             return self.leave_alone(path, why);
         }
         let reason = std::io::Error::from_raw_os_error(errno);
-        let remedy = match errno {
-            libc::EMFILE => "Raise ulimit -n: a pool takes a descriptor above 2",
-            _ => "Enlarge the tmpfs, set TICKSCOPE_POOL_BYTES lower, or check the directory's rights",
-        };
+        let remedy = tickscope_stamp::directory::remedy(errno);
         let text = format!("process {pid} could not make its pool: {reason}; its points were off. {remedy}");
         let since = note
             .modified()
