@@ -100,9 +100,12 @@ pub enum PairState {
 
 /// Instants at which bounds are asked for.
 const INSTANTS: i128 = 200;
-/// A pair is gone where it is silent at the end for so much longer than twice its longest pause before: bursts before
-/// and after the run come in one order, so that a pair waits about as long after its opening burst as before the end.
+/// A pair is gone where it is silent for so much longer than twice its longest pause before when the bursts after the
+/// run begin: those come in turn, and on a busy machine they take far longer than the bursts before the run did.
 const SILENCE_NS: i64 = 3_000_000_000;
+/// Pieces of evidence that a pair has after the run at most, and some of the run: the longest pause among its last so
+/// many is the one before its closing burst, if it waited for that.
+const CLOSING_PIECES: usize = 800;
 
 /// Returns whether a run has nothing but its machines' clocks: no layout asks for more, no command was run that could
 /// have stamped, and nothing was stamped or counted.
@@ -194,17 +197,23 @@ struct Timeline<'a> {
     hertz: i128,
     /// The first and the last evidence of the run, in ticks of the reference.
     ends: Option<(i64, i64)>,
+    /// When the bursts after the run began, as far as pauses tell it: the pairs that wait for theirs pause since then.
+    quiet: Option<i64>,
 }
 
 impl<'a> Timeline<'a> {
     fn of(counters: &Counters, evidence: &AllEvidence, web: &'a Web) -> Self {
         let hertz = i128::from(counters.name(0).counter.frequency.hertz.max(1));
-        let mut time = Self { web, hertz, ends: None };
+        let mut time = Self { web, hertz, ends: None, quiet: None };
         let ends = evidence.pairs().filter_map(|((local, reference), _)| {
             let (first, last) = ticks(evidence.between(local, reference))?;
             time.on_reference(local, first).zip(time.on_reference(local, last))
         });
         time.ends = ends.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let paused = evidence.pairs().filter_map(|((local, reference), _)| {
+            time.on_reference(local, closing_pause(&in_time(evidence.between(local, reference), |_| true))?)
+        });
+        time.quiet = paused.max();
         time
     }
 
@@ -234,6 +243,14 @@ impl<'a> Timeline<'a> {
     fn length_ns(&self) -> Option<i64> {
         let (first, last) = self.ends?;
         Some(ns(i128::from(last) - i128::from(first), self.hertz))
+    }
+
+    /// Returns whether a direction that was last heard then, and paused so long at most before, ended with the run
+    /// still going on.
+    fn is_silent(&self, last_ns: i64, longest_pause_ns: i64) -> Option<bool> {
+        let (first, last) = self.ends?;
+        let quiet_ns = ns(i128::from(self.quiet.unwrap_or(last)) - i128::from(first), self.hertz);
+        Some(is_gone(quiet_ns - last_ns, longest_pause_ns))
     }
 
     /// Time since the run's first evidence, ns.
@@ -276,6 +293,21 @@ fn ns(ticks: i128, hertz: i128) -> i64 {
 fn ticks(sources: &[Evidence]) -> Option<(i64, i64)> {
     let at = || sources.iter().flat_map(|source| source.brackets.iter()).map(|bracket| bracket.at.get());
     at().min().zip(at().max())
+}
+
+/// Ticks of some of the evidence, in order.
+fn in_time(sources: &[Evidence], is_of: impl Fn(&Bracket) -> bool) -> Vec<i64> {
+    let brackets = sources.iter().flat_map(|source| source.brackets.iter());
+    let mut at: Vec<i64> = brackets.filter(|bracket| is_of(bracket)).map(|bracket| bracket.at.get()).collect();
+    at.sort_unstable();
+    at
+}
+
+/// When the longest pause among the last pieces of evidence began.
+fn closing_pause(at: &[i64]) -> Option<i64> {
+    let last = &at[at.len().saturating_sub(CLOSING_PIECES)..];
+    let pause = |two: &&[i64]| i128::from(two[1]) - i128::from(two[0]);
+    last.windows(2).max_by_key(pause).map(|two| two[0])
 }
 
 /// What pairs are told with.
@@ -370,16 +402,14 @@ impl Asked<'_> {
     }
 
     /// When the last packet of one direction came, since the run's first evidence, if none came after it for much
-    /// longer than ever before.
+    /// longer than ever before while the run went on.
     fn silent_since(&self, (local, reference): (usize, usize), is_of: fn(&Bracket) -> bool) -> Option<i64> {
-        let brackets = self.evidence.between(local, reference).iter().flat_map(|source| source.brackets.iter());
-        let mut at: Vec<i64> = brackets.filter(|bracket| is_of(bracket)).map(|bracket| bracket.at.get()).collect();
-        at.sort_unstable();
+        let at = in_time(self.evidence.between(local, reference), is_of);
         let hertz = i128::from(self.counters.name(local).counter.frequency.hertz.max(1));
         let pauses = at.windows(2).map(|two| i128::from(two[1]) - i128::from(two[0]));
         let longest_ns = ns(pauses.max().unwrap_or(0), hertz);
         let last_ns = self.time.since_ns(local, *at.last()?)?;
-        is_gone(self.time.length_ns()? - last_ns, longest_ns).then_some(last_ns)
+        self.time.is_silent(last_ns, longest_ns)?.then_some(last_ns)
     }
 }
 
@@ -431,9 +461,28 @@ mod tests {
     }
 
     #[test]
+    fn bursts_after_the_run_that_take_far_longer_than_those_before_it_make_no_pair_gone() {
+        const S: i64 = 1_000_000_000;
+        // A burst in the first second, 100 exchanges a second from 2 s to 8 s, and a burst at 100 s, or one at 9 s.
+        let steady = || (0..600).map(|step| 2 * S + step * S / 100);
+        let burst = |from: i64| (0..60).map(move |step| from * S + step * S / 10_000);
+        let late: Vec<i64> = burst(0).chain(steady()).chain(burst(100)).collect();
+        let early: Vec<i64> = burst(1).chain(steady()).chain(burst(9)).collect();
+        let long: Vec<i64> = burst(0).chain((0..2000).map(|step| 5 * S + step * S / 100)).chain(burst(30)).collect();
+        let pauses = [&late, &early, &long].map(|at| closing_pause(at));
+        assert_eq!(pauses, [Some(8 * S - S / 100), Some(8 * S - S / 100), Some(25 * S - S / 100)]);
+        assert_eq!([closing_pause(&[]), closing_pause(&[1])], [None; 2]);
+        let web = Web::default();
+        let time = Timeline { web: &web, hertz: S.into(), ends: Some((0, 100 * S)), quiet: pauses[0] };
+        // It had its burst after the run at 9 s; and one that went at 3 s.
+        assert_eq!((time.is_silent(9 * S, S), time.is_silent(3 * S, S / 2)), (Some(false), Some(true)));
+        assert_eq!(time.is_silent(3 * S, S), Some(false), "5 s, no longer than twice its pause and 3 s");
+    }
+
+    #[test]
     fn a_pair_of_which_one_direction_ends_passes_packets_one_way_from_then_on() {
         let web = Web::default();
-        let time = Timeline { web: &web, hertz: 1_000_000_000, ends: Some((0, 9_000_000_000)) };
+        let time = Timeline { web: &web, hertz: 1_000_000_000, ends: Some((0, 9_000_000_000)), quiet: None };
         let [a, b] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
         let standing = |ended| time.standing([&a, &b], ended);
         assert_eq!(standing([None, None]), (PairState::Related, None));
