@@ -112,6 +112,40 @@ def held(found, intervals):
     assert sum(found["count"]) + found["beyond"][0] == len(intervals)
 
 
+DISTANCES = {
+    "client.send>server.received": "remote", "server.received>server.reply": "one-thread",
+    "server.reply>client.response": "remote", "end-to-end": "travelled",
+}
+
+
+def test_pairs_of_points_stand_apart_by_distance_and_hold_the_tables_durations(tickscope, swinging_run, tmp_path):
+    found = figures(tickscope, swinging_run, tmp_path / "figures")
+    rows = exported(tickscope, swinging_run, tmp_path)
+    groups = {(of["pair"], of["is_whole"]): of for of in found["transfers"]}
+    for stage, distance in DISTANCES.items():
+        whole = stage == "end-to-end"
+        ends = ["send", "response"] if whole else [point.split(".")[1] for point in stage.split(">")]
+        of = groups[" > ".join(ends), whole]
+        query = f"select estimate_ticks, lo_ticks, hi_ticks from {rows} where stage = '{stage}' and {MEASURED}"
+        intervals = duckdb.sql(query).fetchall()
+        estimates, lo, hi = (sorted(column) for column in zip(*intervals))
+        assert (of["distance"], of["count"]) == (distance, len(intervals)) and len(intervals) > 100
+        median, rank = of["quartiles_ticks"][2], (len(intervals) + 1) // 2 - 1
+        assert median["lo"] <= lo[rank] and hi[rank] <= median["hi"], stage
+        assert abs(median["estimate"] - estimates[rank]) <= abs(estimates[rank]) / 32 + 1
+        widest = max(max(hi - estimate, estimate - lo) for estimate, lo, hi in intervals)
+        assert widest <= of["error_ticks"][-1] <= widest * 33 / 32 + 1
+        assert sum(part["count"] for part in of["shape"]) == sum(part["count"] for part in of["error_shape"])
+    throughput = found["traffic"]["throughput"]
+    stamps = {point["point"]: point["stamps"] for point in found["traffic"]["points"]}
+    assert (throughput["from"], throughput["to"]) == (["client.send"], ["client.response"])
+    assert throughput["arrived"] == stamps["client.response"] > 100
+    assert 0 < throughput["span_ticks"]["lo"] <= throughput["span_ticks"]["hi"]
+    assert all(len(point["processes"]) == 1 for point in found["traffic"]["points"])
+    text = (tmp_path / "figures/counts.svg").read_text()
+    assert f"n {stamps['client.send']:,}".replace(",", "\u202f") in text.replace("\u00a0", "\u202f"), text[:2000]
+
+
 @pytest.mark.parametrize("lossy", [False, True], ids=["measured", "with holes"])
 def test_bins_hold_what_every_interval_allows_and_holes_are_counted(tickscope, request, tmp_path, lossy):
     run = lossy_run.make(tmp_path / "run") if lossy else request.getfixturevalue("swinging_run")
@@ -157,9 +191,13 @@ def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swingi
     out = tmp_path / "made/figures"
     found = figures(tickscope, swinging_run, out)
     names = ["trace", "over-time", "jitter", "jitter-all", "histogram", "above-below", "causes", "correlation", "pairs"]
+    places = ["transfer", "distances", "counts"]
+    names += places
     of_clocks = [] if not found["files"][2 * len(names):] else ["clock-intervals", "clock-errors", "clock-bounds"]
     files = [str(out / f"{name}.{kind}") for name in [*names, *of_clocks] for kind in ("svg", "pdf")]
-    assert found["files"] == files and found["missing"] == []
+    assert found["files"] == files
+    (placement,) = found["missing"]
+    assert "no stamp tells its core. client.send: pid " in placement
     for name in names:
         assert (out / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
         text = (out / f"{name}.svg").read_text()
@@ -167,8 +205,8 @@ def test_each_figure_is_a_file_by_itself_with_units_and_counts(tickscope, swingi
         assert drawn.documentElement.getAttribute("xmlns") == "http://www.w3.org/2000/svg"
         assert "var(--" not in text, "only a page has variables"
         words = " ".join(node.firstChild.data for node in drawn.getElementsByTagName("text") if node.firstChild)
-        assert name == "causes" or " us" in words or " ms" in words
-        assert f"{found['jitter']['traces']}" in words
+        assert name in ("causes", "counts") or " us" in words or " ms" in words
+        assert name in places or f"{found['jitter']['traces']}" in words
     causes = (out / "causes.svg").read_text()
     assert all(f">{stage['caused']}<" in causes for stage in found["jitter"]["stages"] if not stage["is_whole"])
 

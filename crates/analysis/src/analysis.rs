@@ -272,7 +272,7 @@ struct Disturbed {
 
 fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scanned, Error> {
     let Wanted { write, draw, values } = wanted;
-    let Scan { mut inputs, readers, curves, .. } = scan;
+    let Scan { mut inputs, readers, curves, channels, .. } = scan;
     let table = Table::of(run, &inputs, &readers)?;
     let folder = run.derived().durations(inputs.rho.ppb().into());
     let (mut writer, unbegun) = match write.then(|| table.begin(&folder)).transpose() {
@@ -301,7 +301,10 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
     let mut sink = (
         gathered,
         (
-            (draw.then(|| (Collector::default(), PathColumns::of(&inputs.layout))), returned),
+            (
+                draw.then(|| (Collector::none(&inputs.layout, &readers, channels), PathColumns::of(&inputs.layout))),
+                returned,
+            ),
             (writer.as_mut().map(DurationRows::to), limits),
         ),
     );

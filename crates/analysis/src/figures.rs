@@ -6,12 +6,19 @@
 //! says how much is shown of how much, and is the same every time, for any number of workers. Deliberately absent:
 //! seconds, names for people, colours.
 
+mod bins;
 mod boxes;
 mod curve;
 mod histogram;
+mod kinds;
 mod traces;
+mod traffic;
+mod transfers;
+
+use std::sync::Arc;
 
 use serde::Serialize;
+use tickscope_store::{Channel, KeyedReader};
 use tickscope_trace::{Clocks, Layout, Quantile, Stage, StageRole, StageRow, StageValues};
 
 use crate::error::Error;
@@ -19,13 +26,17 @@ use crate::jitter::Jitter;
 use crate::over_time::OverTime;
 use crate::overview::Overview;
 use crate::path_columns::PathColumns;
-use crate::scan::{Part, Piece, Sink};
+use crate::scan::{Part, Piece, Sink, Wanted};
 use crate::scatter_matrix::ScatterMatrix;
 use crate::tail::Tail;
+pub use bins::LengthBin;
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
 pub use histogram::Histogram;
+pub use kinds::{KindDurations, KindStage, Kinds, MOST_KINDS};
 pub use traces::{Cause, Drawn, DrawnTrace, KeptTraces, MOST_WORST};
+pub use traffic::{PlacedProcess, PointTraffic, Throughput, Traffic, TrafficWindow};
+pub use transfers::{Distance, Transfer};
 
 /// Everything that a page draws. All figures are ticks of the reference.
 #[derive(Debug, Serialize)]
@@ -52,6 +63,12 @@ pub struct Figures {
     pub over_time: Option<OverTime>,
     /// The whole and its stages while the run goes on, with bounds; `None` as above.
     pub overview: Option<Overview>,
+    /// How long it took from point to point, by how far apart the two ran.
+    pub transfers: Vec<Transfer>,
+    /// Where the points ran, and their stamps over time.
+    pub traffic: Traffic,
+    /// How long each stage took, kinds of ids apart.
+    pub kinds: Kinds,
 }
 
 /// How often a stage took how long.
@@ -114,14 +131,30 @@ impl StageFigures {
 }
 
 /// Sink of what [`Figures`] need of single traces.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub(crate) struct Collector {
     traces: traces::Keeper,
     /// By point: first and last raw tick.
     ticks: Vec<Option<(i64, i64)>>,
+    transfers: transfers::Transfers,
+    traffic: traffic::TrafficCounter,
+    kinds: kinds::KindCounter,
+    channels: Arc<Vec<Channel>>,
 }
 
 impl Collector {
+    /// None yet of traces that `readers` read and `channels` stamped.
+    pub(crate) fn none(layout: &Layout, readers: &[KeyedReader], channels: Vec<Channel>) -> Self {
+        Self {
+            traces: traces::Keeper::default(),
+            ticks: Vec::new(),
+            transfers: transfers::Transfers::none(layout, &channels),
+            traffic: traffic::TrafficCounter::none(layout, readers),
+            kinds: kinds::KindCounter::none(layout),
+            channels: Arc::new(channels),
+        }
+    }
+
     /// The figures; stages and `rows` in the layout's order.
     pub(crate) fn figures(
         self,
@@ -163,6 +196,9 @@ impl Collector {
             tail: Tail::of(&path, &names, &bounds, slow),
             over_time: OverTime::of(&path, instant, bounds.last().copied().unwrap_or(0)),
             overview: Overview::of(&path, instant),
+            transfers: self.transfers.finish(),
+            traffic: self.traffic.finish(layout, clocks, &self.channels),
+            kinds: self.kinds.finish(layout),
         })
     }
 }
@@ -171,10 +207,24 @@ impl Sink for Collector {
     type Part = Self;
 
     fn part(&self) -> Self {
-        Self::default()
+        Self {
+            traces: traces::Keeper::default(),
+            ticks: Vec::new(),
+            transfers: self.transfers.part(),
+            traffic: self.traffic.part(),
+            kinds: self.kinds.part(),
+            channels: Arc::clone(&self.channels),
+        }
+    }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        [self.transfers.wanted(), self.traffic.wanted()].concat()
     }
 
     fn merge(&mut self, later: Self) -> Result<(), Error> {
+        self.transfers.merge(later.transfers)?;
+        self.traffic.merge(later.traffic)?;
+        self.kinds.merge(later.kinds)?;
         self.traces.merge(later.traces);
         self.ticks.resize(later.ticks.len().max(self.ticks.len()), None);
         for (known, more) in self.ticks.iter_mut().zip(later.ticks) {
@@ -185,7 +235,11 @@ impl Sink for Collector {
 }
 
 impl Part for Collector {
-    fn add(&mut self, &Piece { layout, traces, durations, .. }: &Piece<'_>) -> Result<(), Error> {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        self.transfers.add(piece)?;
+        self.traffic.add(piece)?;
+        self.kinds.add(piece)?;
+        let &Piece { layout, traces, durations, .. } = piece;
         self.traces.add(layout, traces, durations);
         self.ticks.resize(layout.points().len(), None);
         for (point, (known, column)) in self.ticks.iter_mut().zip(traces.points()).enumerate() {

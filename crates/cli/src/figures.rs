@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tickscope_analysis::figures::{Figures, StageHistogram};
+use tickscope_analysis::figures::{Figures, Kinds, StageHistogram, Traffic, Transfer};
 use tickscope_analysis::{FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, analyse_with, totals};
 use tickscope_show::{DrawnFigure, XLap, clock_figures};
 use tickscope_store::{Run, SweepManifest, write_whole};
@@ -26,6 +26,9 @@ struct Report<'a> {
     jitter: &'a Jitter,
     histograms: &'a [StageHistogram],
     scatter_matrix: &'a ScatterMatrix,
+    transfers: &'a [Transfer],
+    traffic: &'a Traffic,
+    kinds: &'a Kinds,
     totals: Option<TotalsJson<'a>>,
     hertz: u64,
     faults: Vec<FaultJson>,
@@ -69,7 +72,7 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
         let findings = analysis.every_finding(&events);
         let (files, missing, faults) = (&files[..], &missing[..], faults.json());
         let totals = totals.as_ref().map(|totals| totals.json(hertz));
-        let Figures { jitter, histograms, scatter_matrix, .. } = &drawn;
+        let Figures { jitter, histograms, scatter_matrix, transfers, traffic, kinds, .. } = &drawn;
         print_json(&Report {
             version: 1,
             files,
@@ -77,6 +80,9 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
             jitter,
             histograms,
             scatter_matrix,
+            transfers,
+            traffic,
+            kinds,
             totals,
             hertz,
             faults,

@@ -8,7 +8,7 @@ use tickscope_analysis::{NodeRivals, RivalMethod};
 
 use crate::document::Block;
 use crate::drawn_figure::DrawnFigure;
-use crate::plot::{Axis, Figure, Ink, Room, short};
+use crate::plot::{Axis, Figure, Ink, Room, Row, short};
 use crate::rivals::TimeUnit;
 
 /// Lines of one figure, each of which looks different from the others.
@@ -130,7 +130,8 @@ fn bounds(all: &[NodeRivals], room: Room) -> Option<Figure> {
     for (row, (_, method)) in ours.iter().enumerate() {
         let points =
             method.curve.iter().step_by(method.curve.len().div_ceil(COLUMNS)).map(|&[at, ns]| [time(at), ns as f64]);
-        figure.profile(&points.collect::<Vec<_>>(), most as f64, ROW - 2.0, row);
+        let (points, row) = (points.collect::<Vec<_>>(), Row { number: row, shift: 0.0 });
+        figure.profile(&points, (most as f64, ROW - 2.0), row, Ink::of(0));
     }
     Some(figure)
 }

@@ -26,6 +26,7 @@ mod drawn_figure;
 mod few_traces;
 mod headline;
 mod histograms;
+mod kinds;
 mod limits;
 mod noise;
 pub mod noise_comparison;
@@ -50,6 +51,8 @@ mod sweep;
 mod tail;
 pub mod terminal;
 mod text;
+mod traffic;
+mod transfers;
 mod typesetting;
 mod x_lap;
 

@@ -89,6 +89,12 @@ impl Axis {
         Self { name: String::new(), from: -0.5, to: names.len() as f64 - 0.5, logarithmic: false, labels }
     }
 
+    /// A place for each core from 0 to the last one.
+    pub fn of_cores(last: usize) -> Self {
+        let labels = (0..=last).map(|core| (core as f64, core.to_string())).collect();
+        Self { name: String::new(), from: -0.5, to: last as f64 + 0.5, logarithmic: false, labels }
+    }
+
     /// Around both ends, a label at every multiple of a round number.
     fn evenly([least, most]: [f64; 2], label: impl Fn(f64) -> String) -> Self {
         const LABELS: f64 = 5.0;
@@ -436,9 +442,9 @@ impl Figure {
         );
     }
 
-    /// Heights over time on a row, up from its foot: `most` is so many pixels high.
-    pub fn profile(&mut self, points: &[[f64; 2]], most: f64, pixels: f64, row: usize) {
-        let foot = self.middle(Row { number: row, shift: 0.0 }) + pixels / 2.0;
+    /// Heights on a row, up from its foot: the highest of `points` is so many pixels high if it is `most`.
+    pub fn profile(&mut self, points: &[[f64; 2]], (most, pixels): (f64, f64), row: Row, ink: Ink) {
+        let foot = self.middle(row) + pixels / 2.0;
         let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), foot - y / most * pixels);
         let ends = [points.first(), points.last()].map(|end| end.map(|end| self.place_x(end[0])));
         let [Some(first), Some(last)] = ends else { return };
@@ -447,7 +453,7 @@ impl Figure {
             self.inside,
             "<polygon points=\"{first:.1},{foot:.1} {} {last:.1},{foot:.1}\" fill-opacity=\"0.55\" style=\"{}\"/>",
             path.join(" "),
-            Ink::of(0).style()
+            ink.style()
         );
     }
 

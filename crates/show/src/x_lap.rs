@@ -4,7 +4,7 @@
 //! Guarantees: each says its unit, how many traces it is of, and what is drawn of how many; a figure of nothing is a
 //! sentence. Deliberately absent: computing (`tickscope_analysis::jitter`).
 
-use tickscope_analysis::figures::{DrawnTrace, Figures, StageHistogram};
+use tickscope_analysis::figures::{DrawnTrace, Figures, Kinds, StageHistogram, Traffic, Transfer};
 use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, ScatterMatrix, StageJitter, TimeWindow, Trend};
 
 use tickscope_tick::Unit as Ticks;
@@ -14,7 +14,7 @@ use crate::drawn_figure::DrawnFigure;
 use crate::headline::sentence;
 use crate::plot::{Axis, Figure, Ink, Room, Row, short};
 use crate::quantity::Unit;
-use crate::{histograms, scatter_matrix};
+use crate::{histograms, kinds, scatter_matrix, traffic, transfers};
 
 /// Stages that are drawn, at most; a path of more is told so.
 pub(crate) const MOST_STAGES: usize = 12;
@@ -23,6 +23,10 @@ const PAGE_POINTS: usize = 60;
 const PAGE_OUTLIERS: usize = 16;
 /// Points of all cells of the scatter matrix on a page.
 const PAGE_DOTS: usize = 200;
+
+/// In the place of the figures of places and kinds, where a page has no room.
+const NO_PLACES: &str = "This page has no room for durations by how far apart the points ran and by kind, stamps over \
+                         the run and where each point ran: tickscope figures draws them as files.";
 
 /// A run's path as X-Lap draws it.
 pub struct XLap<'a> {
@@ -40,6 +44,14 @@ pub struct XLap<'a> {
     pub histograms: &'a [StageHistogram],
     /// How the stages go with each other.
     pub scatter_matrix: &'a ScatterMatrix,
+    /// How long it took from point to point, by how far apart the two ran.
+    pub transfers: &'a [Transfer],
+    /// Where the points ran, and their stamps over time.
+    pub traffic: &'a Traffic,
+    /// How long each stage took, kinds apart.
+    pub kinds: &'a Kinds,
+    /// Draw the last three.
+    pub(crate) places: bool,
 }
 
 impl<'a> XLap<'a> {
@@ -48,8 +60,19 @@ impl<'a> XLap<'a> {
         let stages = figures.stages.iter().filter(|stage| stage.role != "end-to-end");
         let stages = stages.map(|stage| (stage.stage.clone(), [stage.from, stage.to])).collect();
         let (typical, over_time) = (figures.traces.typical.as_ref(), figures.over_time.as_ref());
-        let (histograms, scatter_matrix) = (&figures.histograms[..], &figures.scatter_matrix);
-        Self { jitter: &figures.jitter, typical, hertz, stages, over_time, histograms, scatter_matrix }
+        Self {
+            jitter: &figures.jitter,
+            typical,
+            hertz,
+            stages,
+            over_time,
+            histograms: &figures.histograms,
+            scatter_matrix: &figures.scatter_matrix,
+            transfers: &figures.transfers,
+            traffic: &figures.traffic,
+            kinds: &figures.kinds,
+            places: true,
+        }
     }
 
     /// All that can be drawn; a sentence for each that cannot.
@@ -58,6 +81,24 @@ impl<'a> XLap<'a> {
     }
 
     fn drawn(&self, room: Room) -> (Vec<DrawnFigure>, Vec<String>) {
+        let (mut figures, mut missing) = self.of_whole_traces(room);
+        if !self.places {
+            return (figures, missing);
+        }
+        figures.extend(transfers::figures(self.transfers, self.hertz, room));
+        match kinds::figure(self.kinds, self.hertz, room) {
+            Some(Ok(figure)) => figures.push(figure),
+            Some(Err(why)) => missing.push(why),
+            None => {}
+        }
+        let (traffic, without) = traffic::figures(self.traffic, self.hertz, room);
+        figures.extend(traffic);
+        missing.extend(without);
+        (figures, missing)
+    }
+
+    /// What is of traces that have every stage, and histograms.
+    fn of_whole_traces(&self, room: Room) -> (Vec<DrawnFigure>, Vec<String>) {
         let nothing = |what: &str| format!("no {what}: no trace has every stage of the path and the whole");
         let histograms = histograms::figure(self.histograms, self.hertz);
         if self.jitter.traces == 0 {
@@ -89,18 +130,24 @@ impl<'a> XLap<'a> {
         (figures, missing)
     }
 
-    /// The figures in a page, for wide screens and narrow ones.
-    pub(crate) fn blocks(&self) -> Vec<Block> {
+    /// The figures in a page, for wide screens and narrow ones; with `places`, also where, how far apart and for which
+    /// kinds.
+    pub(crate) fn blocks(&self, places: bool) -> Vec<Block> {
+        let traffic = &traffic::with_fewer(self.traffic);
         let few = self.jitter.with_fewer(PAGE_POINTS, PAGE_OUTLIERS);
         let matrix =
             self.scatter_matrix.with_fewer(PAGE_POINTS.min(PAGE_DOTS / self.scatter_matrix.cells.len().max(1)));
-        let few = XLap { jitter: &few, scatter_matrix: &matrix, stages: self.stages.clone(), ..*self };
+        let stages = self.stages.clone();
+        let few = XLap { jitter: &few, scatter_matrix: &matrix, traffic, stages, places, ..*self };
         let (wide, missing) = few.drawn(Room::Wide);
         let (narrow, _) = few.drawn(Room::Narrow);
         // The page has a histogram of the whole that answers the pointer, and no room for one of each stage.
         let both = wide.into_iter().zip(narrow).filter(|(wide, _)| wide.name != histograms::NAME);
-        let drawn = both.flat_map(|(wide, narrow)| {
+        let drawn = both.flat_map(|(mut wide, narrow)| {
             let mut blocks = vec![Block::Heading(wide.title), Block::Note(wide.caption)];
+            if wide.name == kinds::NAME {
+                wide.drawings.truncate(1);
+            }
             match (wide.drawings, narrow.drawings) {
                 (drawings, _) if drawings.len() > 1 => {
                     blocks.extend(drawings.into_iter().map(|drawing| Block::Figure(drawing.svg)));
@@ -112,7 +159,8 @@ impl<'a> XLap<'a> {
             blocks
         });
         let missing = missing.iter().map(|why| Block::paragraph(sentence(why)));
-        drawn.chain(missing).collect()
+        let absent = (!places).then(|| Block::paragraph(NO_PLACES));
+        drawn.chain(missing).chain(absent).collect()
     }
 
     fn ns(&self, ticks: f64) -> f64 {
@@ -415,7 +463,22 @@ mod tests {
         let histograms = &[histogram()][..jitter.traces.min(1)];
         let scatter_matrix = &matrix(jitter.traces);
         let (typical, hertz) = (None, 1_000_000_000);
-        XLap { jitter, typical, hertz, stages, over_time, histograms, scatter_matrix }.figures()
+        let (transfers, traffic, kinds) = (&[][..], &Traffic::default(), &Kinds::default());
+        let places = true;
+        let x_lap = XLap {
+            jitter,
+            typical,
+            hertz,
+            stages,
+            over_time,
+            histograms,
+            scatter_matrix,
+            transfers,
+            traffic,
+            kinds,
+            places,
+        };
+        x_lap.figures()
     }
 
     #[test]
@@ -435,14 +498,14 @@ mod tests {
     fn what_cannot_be_drawn_is_a_sentence_and_never_an_empty_figure() {
         let (figures, missing) = drawn(&jitter(0, 0));
         assert!(
-            figures.is_empty() && missing.len() == 1 && missing[0].contains("no trace has every stage"),
+            figures.is_empty() && missing.len() == 3 && missing[0].contains("no trace has every stage"),
             "{missing:?}"
         );
         let (figures, missing) = drawn(&jitter(3, 0));
         let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
         assert_eq!(names, ["over-time", "jitter", "jitter-all", "histogram", "correlation", "pairs"]);
         assert!(
-            missing.len() == 2 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
+            missing.len() == 4 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
             "{missing:?}"
         );
     }

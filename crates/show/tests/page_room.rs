@@ -9,6 +9,11 @@ fn figures_without_room_are_left_out_of_the_page_and_named() {
     let mut analysed = Analysed::new();
     let usual = analysed.report().html().unwrap();
     assert!(usual.contains("Jitter of each stage, up to the threshold") && !usual.contains("has no room for them"));
+    assert!(usual.contains("Durations by how far apart the points ran") && usual.contains("Stamps over the run"));
+    analysed.figures.traffic.throughput.as_mut().unwrap().from[0] = "x".repeat(2_000_000);
+    let page = analysed.report().html().unwrap();
+    assert!(page.contains("This page has no room for durations by how far apart") && page.len() <= 2_000_000);
+    assert!(page.contains("Jitter of each stage, up to the threshold") && !page.contains("has no room for them"));
     analysed.figures.jitter.stages[0].name = "x".repeat(2_000_000);
     assert!(analysed.figures.clock_maps.iter().any(|curve| !curve.brackets.is_empty()), "brackets go first");
     let page = analysed.report().html().unwrap();
