@@ -3,6 +3,7 @@
 //! Every value is drawn where it is, or, beyond an axis, cut off by the figure's edge; nothing is moved. Each figure
 //! says in words what it shows, for those who cannot see it.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 use tickscope_clock::advice::duration;
@@ -76,11 +77,17 @@ impl Axis {
         Self::evenly([0.0, if most > 0.0 { most } else { 1.0 }], label)
     }
 
-    /// From below the least of `values` to above the greatest, labelled by `label`.
+    /// From below the least of `values` to above the greatest, labelled by `label`; half of it either way of a single
+    /// value.
     pub fn around(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
         let ends = values.filter(|value| value.is_finite());
         let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), at| (lo.min(at), hi.max(at)));
-        Self::evenly(if least < most { [least, most] } else { [0.0, 1.0] }, label)
+        let ends = match least.total_cmp(&most) {
+            Ordering::Less => [least, most],
+            Ordering::Equal if least != 0.0 => [least - least.abs() / 2.0, least + least.abs() / 2.0],
+            _ => [0.0, 1.0],
+        };
+        Self::evenly(ends, label)
     }
 
     /// A place for each name, from 0 on.
@@ -102,14 +109,14 @@ impl Axis {
         let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
         let step = steps.into_iter().find(|step| (most - least) / step <= LABELS).unwrap_or(most - least);
         let (first, last) = ((least / step).floor() as i64, (most / step).ceil() as i64);
+        let (from, to) = (first as f64 * step, last as f64 * step);
         let labels = (first..=last).map(|number| number as f64 * step).map(|at| (at, label(at)));
-        Self {
-            name: String::new(),
-            from: first as f64 * step,
-            to: last as f64 * step,
-            logarithmic: false,
-            labels: labels.collect(),
+        let mut labels: Vec<(f64, String)> = labels.collect();
+        if labels.windows(2).any(|two| two[0].1 == two[1].1) {
+            // So near to each other that they read the same: by how far they lie from the first.
+            labels.iter_mut().skip(1).for_each(|(at, text)| *text = format!("+{}", label(*at - from)));
         }
+        Self { name: String::new(), from, to, logarithmic: false, labels }
     }
 
     /// What it measures, written beside it, and whether it goes by powers of ten.
@@ -561,7 +568,16 @@ mod tests {
         let axis = Axis::around([-13.0, 42.0].into_iter(), |at| format!("{at:.0}"));
         let labels: Vec<&str> = axis.labels.iter().map(|(_, label)| label.as_str()).collect();
         assert_eq!((axis.from, axis.to, labels), (-20.0, 60.0, vec!["-20", "0", "20", "40", "60"]));
-        assert_eq!(Axis::around([3.0, 3.0].into_iter(), |_| String::new()).to, 1.0);
+        assert_eq!(Axis::around([0.0, 0.0].into_iter(), |_| String::new()).to, 1.0);
+    }
+
+    #[test]
+    fn an_axis_of_one_value_has_it_in_its_middle_and_labels_that_read_alike_say_how_far_they_are_from_the_first() {
+        let axis = Axis::around([3_000.0, 3_000.0].into_iter(), short);
+        assert!(axis.from < 3_000.0 && (axis.share(3_000.0) - 0.5).abs() < 0.1, "{axis:?}");
+        let axis = Axis::around([2_300.0, 2_310.0].into_iter(), short);
+        let labels: Vec<&str> = axis.labels.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!(labels, ["2.3 us", "+2 ns", "+4 ns", "+6 ns", "+8 ns", "+10 ns"]);
     }
 
     #[test]

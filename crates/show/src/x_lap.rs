@@ -85,6 +85,10 @@ impl<'a> XLap<'a> {
         if !self.places {
             return (figures, missing);
         }
+        if self.transfers.is_empty() {
+            missing
+                .push("no durations from point to point: no trace has both stamps of a stage, with an interval".into());
+        }
         figures.extend(transfers::figures(self.transfers, self.hertz, room));
         match kinds::figure(self.kinds, self.hertz, room) {
             Some(Ok(figure)) => figures.push(figure),
@@ -111,6 +115,9 @@ impl<'a> XLap<'a> {
             None => missing.push(nothing("typical trace")),
         }
         match self.over_time {
+            Some(found) if found.windows.len() < 2 => {
+                missing.push("no figure over time: all traces began at one instant".into());
+            }
             Some(found) => figures.push(self.over_time(found)),
             None => {
                 missing.push("no figure over time: nothing relates the first point's clock to the reference".into())
@@ -125,8 +132,11 @@ impl<'a> XLap<'a> {
         } else {
             figures.extend([self.above_and_below(room), self.causes(room)]);
         }
-        figures.push(self.correlations());
-        figures.push(scatter_matrix::figure(self.scatter_matrix, self.hertz, room));
+        if self.jitter.traces < 2 {
+            missing.push("no stage against another or end-to-end: one trace alone has every stage".into());
+        } else {
+            figures.extend([self.correlations(), scatter_matrix::figure(self.scatter_matrix, self.hertz, room)]);
+        }
         (figures, missing)
     }
 
@@ -498,16 +508,23 @@ mod tests {
     fn what_cannot_be_drawn_is_a_sentence_and_never_an_empty_figure() {
         let (figures, missing) = drawn(&jitter(0, 0));
         assert!(
-            figures.is_empty() && missing.len() == 3 && missing[0].contains("no trace has every stage"),
+            figures.is_empty() && missing.len() == 4 && missing[0].contains("no trace has every stage"),
             "{missing:?}"
         );
         let (figures, missing) = drawn(&jitter(3, 0));
         let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
         assert_eq!(names, ["over-time", "jitter", "jitter-all", "histogram", "correlation", "pairs"]);
         assert!(
-            missing.len() == 4 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
+            missing.len() == 5 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
             "{missing:?}"
         );
+    }
+
+    #[test]
+    fn one_trace_has_no_figure_that_takes_several() {
+        let (figures, missing) = drawn(&jitter(1, 0));
+        assert!(figures.iter().all(|figure| !["correlation", "pairs"].contains(&figure.name)));
+        assert!(missing.iter().any(|why| why.contains("one trace alone has every stage")), "{missing:?}");
     }
 
     #[test]
