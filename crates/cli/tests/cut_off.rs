@@ -148,7 +148,7 @@ fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothin
     // The end of b ends the run, and a with it.
     assert!((STAMPS + 1..=2 * STAMPS).contains(&whole.expect_every_stamp()));
     let (mut before_run, mut ended, mut tables, mut empty, mut stamps) = (0, 0, 0, 0, 0);
-    let rounds = few_or_all(12, 100);
+    let rounds = few_or_all(6, 100);
     for round in 0..rounds {
         let scene = Scene::new(&format!("cut-{round}"), &stamper, STAMPS);
         let mut run = scene.start();

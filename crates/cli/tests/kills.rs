@@ -201,7 +201,7 @@ fn e2e_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_ove
     let (scene, returned) = (Scene::new("collectors"), ReturnedCounts::new("e2e-collectors"));
     let victim = scene.victim(&returned, &["paced", "1", "0"], 8 << 20);
     let (mut hits, mut by_chance) = (0, 0);
-    let rounds = few_or_all(15, 50);
+    let rounds = few_or_all(10, 50);
     // How many of those that are aimed fall between the two is chance: where too few do, there are more.
     let (mut round, most) = (0, 10 * rounds);
     while round < rounds || hits * 5 < rounds * 2 && round < most {
