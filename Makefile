@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python spark build java java-opentelemetry forwarder storm try demo demo-hosts dist test test-all lint bench mutants clean
+.PHONY: help machine setup python spark build java java-opentelemetry forwarder storm try demo demo-hosts dist test test-all lint lint-rust lint-rest bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -70,8 +70,14 @@ test-all: spark storm dist ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules
+	@$(MAKE) --no-print-directory -j2 --output-sync=line lint-rust lint-rest
+
+lint-rust:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# One thread each, beside the compiler's.
+lint-rest:
 	.venv/bin/ruff check --quiet python
 	.venv/bin/ruff format --quiet --check python
 	.venv/bin/mypy --no-error-summary
