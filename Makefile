@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python spark build java java-opentelemetry forwarder storm try demo demo-hosts dist test test-all lint lint-rust lint-rest bench mutants clean
+.PHONY: help machine setup python spark build java java-opentelemetry forwarder quic storm try demo demo-hosts dist test test-all lint lint-rust lint-rest bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ $(TARGETS): build/%: $$(wildcard targets/$$*/* targets/harness/*) $(wildcard cra
 forwarder: machine ## the forwarder of the age study with DPDK and liburcu, which it installs
 	@scripts/setup.sh forwarder
 	$(MAKE) --no-print-directory --always-make build/forwarder
+
+quic: build ## prrt with QUIC as a fourth transport, of crates that nothing else needs: experiments/prrt-rivals.toml
+	cargo build --release --locked --bin prrt --features tickscope-prrt/quic
 
 java: build/tickscope.jar ## the library for Java: build/tickscope.jar; for Maven and Gradle: build/maven
 	@java/repository.sh

@@ -1,4 +1,4 @@
-"""PRRT beside what it is compared with: coding next to copying, and the same payloads over UDP alone and TCP.
+"""PRRT beside what it is compared with: coding next to copying, and the same payloads over UDP alone, TCP and QUIC.
 
 Coding is targets/prrt/examples/coding_cost.rs. The transports are experiments/prrt-rivals.toml: each trial is a run
 whose table has the delay with its interval and what broke the deadline or never came; the sender says how many bytes
@@ -59,7 +59,7 @@ def measure_transports(options):
         trials = [trial_of(folder) for folder in sorted(sweep.glob("trial-*"))]
     rows = []
     for loss in ("0", "0.01"):
-        by = {"udp": {}, "prrt": {}, "tcp": {}}
+        by = {"udp": {}, "prrt": {}, "tcp": {}, "quic": {}}
         for over, middle in by.items():
             some = [trial for trial in trials if (trial["over"], trial["loss"]) == (over, loss)]
             middle |= {name: median([trial[name] for trial in some]) for name in MIDDLES}

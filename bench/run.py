@@ -53,6 +53,7 @@ CRATES = {
 def build(names):
     crates = sorted({crate for name in names for crate in CRATES[name]})
     packages = [word for crate in crates for word in ("-p", f"tickscope-{crate}")]
+    packages += ["--features", "tickscope-prrt/quic"] if "prrt" in crates else []
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--bins", "--examples", *packages], cwd=ROOT, check=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     compile_c("bench/stamp_library.c", BUILD / "libstamp_library.so", "-shared", "-fPIC")
@@ -425,7 +426,7 @@ def noise(options):
 
 
 def prrt(options):
-    """Coding beside copying, PRRT beside UDP and TCP: bench/prrt.py."""
+    """Coding beside copying, PRRT beside UDP, TCP and QUIC: bench/prrt.py."""
     return measure_prrt(options)
 
 

@@ -1,4 +1,4 @@
-//! The roles of the program over UDP alone and over TCP, as those over PRRT.
+//! The roles of the program over UDP alone, TCP and QUIC, as those over PRRT.
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
@@ -22,6 +22,7 @@ pub fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     let address = (options.address.as_str(), options.port);
     let link = match options.over {
         Over::Tcp => Link::tcp(address)?,
+        Over::Quic => quic(address)?,
         _ => Link::Udp(blocking(socket(address, true)?)?),
     };
     let mut link = RivalSender::new(link).map_err(io::Error::other)?;
@@ -50,6 +51,21 @@ pub fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     }))
 }
 
+#[cfg(feature = "quic")]
+fn quic(address: (&str, u16)) -> io::Result<Link> {
+    tickscope_prrt::quic::QuicLink::connect(address).map(Link::Quic)
+}
+
+#[cfg(not(feature = "quic"))]
+fn quic(_: (&str, u16)) -> io::Result<Link> {
+    Err(without_quic())
+}
+
+#[cfg(not(feature = "quic"))]
+fn without_quic() -> io::Error {
+    io::Error::other("expected a prrt with QUIC, found one that was built without. Run make quic")
+}
+
 fn blocking(socket: UdpSocket) -> io::Result<UdpSocket> {
     socket.set_nonblocking(false)?;
     Ok(socket)
@@ -72,6 +88,10 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let lose = |socket: std::os::fd::BorrowedFd<'_>| options.lose.map_or(Ok(()), |share| filter::lose(socket, share));
     match options.over {
         Over::Tcp => receive_tcp(&TcpListener::bind(address)?, is_stopped, lose, take)?,
+        #[cfg(feature = "quic")]
+        Over::Quic => tickscope_prrt::quic::receive_quic(socket(address, false)?, is_stopped, lose, take)?,
+        #[cfg(not(feature = "quic"))]
+        Over::Quic => return Err(without_quic()),
         _ => {
             let socket = socket(address, false)?;
             lose(socket.as_fd())?;

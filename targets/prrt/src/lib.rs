@@ -20,6 +20,8 @@ mod estimate;
 pub mod filter;
 mod loss;
 mod packet;
+#[cfg(feature = "quic")]
+pub mod quic;
 mod receiver;
 pub mod rivals;
 mod search;

@@ -134,6 +134,8 @@ enum Over {
     Udp,
     /// TCP: all of it, in order
     Tcp,
+    /// QUIC, a stream for each payload: all of it, in no order
+    Quic,
 }
 
 impl Over {
@@ -142,6 +144,7 @@ impl Over {
             Self::Prrt => "prrt",
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Quic => "quic",
         }
     }
 }

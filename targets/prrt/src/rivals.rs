@@ -1,10 +1,10 @@
-//! The same payloads over UDP alone and over TCP: what PRRT is compared with, by the same points.
+//! The same payloads over UDP alone, TCP and QUIC: what PRRT is compared with, by the same points.
 //!
 //! UDP loses what the path loses. TCP delivers all of it, in order, however late: a payload waits for every one before
 //! it. Messages on TCP have their length before them, and are not held back for others (`TCP_NODELAY`).
 //!
 //! Guarantees: bytes on the wire are those of IPv4 and of the transport's headers as well, retransmissions included.
-//! Deliberately absent: QUIC.
+//! QUIC is there with the feature `quic`.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::{size_of, zeroed};
@@ -17,7 +17,7 @@ use tickscope_stamp::{Channel, Fields, OpenError, Ordering};
 use crate::packet::{LENGTH_BYTES, MOST_DATAGRAM_BYTES};
 
 /// How long a call may wait before it is looked whether to end.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// Bytes before each datagram: IPv4 and UDP.
 pub const UDP_HEADERS: u64 = 20 + 8;
 /// Bytes before each segment: IPv4, TCP and its time-stamps, which Linux sends.
@@ -29,6 +29,9 @@ pub enum Link {
     Udp(UdpSocket),
     /// A stream of payloads, each with its length before it.
     Tcp(TcpStream),
+    /// A stream each, of one connection.
+    #[cfg(feature = "quic")]
+    Quic(crate::quic::QuicLink),
 }
 
 /// Sends payloads over a rival.
@@ -64,6 +67,8 @@ impl Link {
                 let info = tcp_info(stream.as_fd())?;
                 Ok(info.tcpi_bytes_sent + u64::from(info.tcpi_segs_out) * TCP_HEADERS)
             }
+            #[cfg(feature = "quic")]
+            Self::Quic(link) => Ok(link.wire_bytes()),
         }
     }
 }
@@ -100,16 +105,18 @@ impl RivalSender {
         self.send.stamp(id);
         let framed;
         let bytes = match &self.link {
-            Link::Udp(_) => payload,
             Link::Tcp(_) => {
                 framed = [&(payload.len() as u16).to_be_bytes()[..], payload].concat();
                 &framed
             }
+            _ => payload,
         };
         self.link_send.stamp(id);
         let taken = match &mut self.link {
             Link::Udp(socket) => socket.send(bytes).map(drop),
             Link::Tcp(stream) => stream.write_all(bytes),
+            #[cfg(feature = "quic")]
+            Link::Quic(link) => link.send(bytes),
         };
         self.link_sent.stamp(id);
         self.submitted += 1;

@@ -123,8 +123,9 @@ fn e2e_options_that_contradict_are_refused_with_what_helps() {
 }
 
 #[test]
-fn e2e_the_same_payloads_go_over_udp_and_tcp_with_their_bytes_on_the_wire_counted() {
-    for (over, lose) in [("udp", "0.3"), ("tcp", "0.02"), ("prrt", "0.02")] {
+fn e2e_the_same_payloads_go_over_each_rival_with_their_bytes_on_the_wire_counted() {
+    let quic = cfg!(feature = "quic").then_some(("quic", "0.02"));
+    for (over, lose) in [("udp", "0.3"), ("tcp", "0.02"), ("prrt", "0.02")].into_iter().chain(quic) {
         let (sender, receiver) = transfer(
             &["--over", over, "--rate", "500", "--size", "100", "--seconds", "0.4", "--deadline-ms", "300"],
             &["--over", over, "--lose", lose],
@@ -138,9 +139,11 @@ fn e2e_the_same_payloads_go_over_udp_and_tcp_with_their_bytes_on_the_wire_counte
         let least = match over {
             "udp" => 128,
             "tcp" => 102,
+            "quic" => 128,
             _ => 172,
         };
         assert!(count(&sender, "wire_bytes") >= 200 * least, "{over}: {sender}");
+        assert!(over != "quic" || delivered == submitted, "QUIC sends what was lost again: {delivered}");
         let overhead = count(&sender, "wire_bytes") as f64 / 20_000.0 - 1.0;
         assert!((sender["overhead"].as_f64().unwrap() - overhead).abs() < 1e-9, "{over}: {sender}");
     }
@@ -148,4 +151,8 @@ fn e2e_the_same_payloads_go_over_udp_and_tcp_with_their_bytes_on_the_wire_counte
     assert!(code == Some(2) && err.contains("a share from 0 to below 1, found 1.5"), "{err}");
     let (code, _, err) = ended(prrt(&["sender", "127.0.0.1", "1", "--over", "tcp"]));
     assert!(code == Some(2) && err.contains("cannot connect to 127.0.0.1:1"), "{err}");
+    if !cfg!(feature = "quic") {
+        let (code, _, err) = ended(prrt(&["sender", "127.0.0.1", "1", "--over", "quic"]));
+        assert!(code == Some(2) && err.contains("built without. Run make quic"), "{err}");
+    }
 }
