@@ -382,18 +382,17 @@ impl Asked<'_> {
         let (local, reference) = pair;
         let [domain, against] = [local, reference].map(|counter| &self.counters.name(counter).name);
         let sides = self.evidence.sides(pair);
-        if let Some(reason) = left {
-            return (PairState::Contradicted, Some(reason));
-        }
-        match sides {
-            [false, false] => (
+        match (sides, left) {
+            // Also of a machine whose other pairs are contradicted.
+            ([false, false], _) => (
                 PairState::NoExchange,
                 Some(format!("nothing arrived between {domain} and {against}: is UDP let through both ways?")),
             ),
+            (_, Some(reason)) => (PairState::Contradicted, Some(reason)),
             // A bracket's earlier side is of a packet that the reference sent.
-            [true, false] => (PairState::OneWay, Some(one_way(against, domain))),
-            [false, true] => (PairState::OneWay, Some(one_way(domain, against))),
-            [true, true] => {
+            ([true, false], None) => (PairState::OneWay, Some(one_way(against, domain))),
+            ([false, true], None) => (PairState::OneWay, Some(one_way(domain, against))),
+            ([true, true], None) => {
                 let there = self.silent_since(pair, |bracket| bracket.before.is_some());
                 let back = self.silent_since(pair, |bracket| bracket.after.is_some());
                 self.time.standing([domain, against], [there, back])

@@ -262,6 +262,32 @@ fn e2e_a_machine_that_goes_and_one_heard_one_way_have_no_end_of_the_run_while_th
     expect_cut(&table(&ended), [reference.node.as_str(), domain.node.as_str()]);
 }
 
+#[test]
+fn e2e_a_machine_that_nobody_reaches_and_one_whose_counter_lies_take_nothing_from_the_others() {
+    if let Err(why) = may_make_namespaces() {
+        return println!("not tried: namespaces need rights: {why}");
+    }
+    let site = Site::new("relate-lies");
+    // n2's probe listens where no other namespace sends; n3's counter wanders by milliseconds, beyond any width here.
+    let text = machines(3, 1.0).replace("name = \"n2\"\n", "name = \"n2\"\nprobe_address = \"127.0.0.9\"\n")
+        + "[[node]]\nname = \"n3\"\ninject = { offset = 0, drift_ppb = 0, wander_ppb = 50000000, wander_period = \
+           1000000000 }\n";
+    let ended = related(&site, &text);
+    ended.said(3, &["found a contradiction between", "n3.tsc", "n2: its probe exchanged nothing before the run with"]);
+    let table = table(&ended);
+    let states = [("n2", "no-exchange"), ("n3", "contradicted")];
+    for (one, other) in [("n0", "n2"), ("n1", "n2"), ("n2", "n3"), ("n0", "n3"), ("n1", "n3")] {
+        let (_, state) = states.into_iter().find(|(node, _)| [one, other].contains(node)).unwrap();
+        let told = pair(&table, one, other);
+        assert_eq!((&told["state"], &told["closed"]), (&json!(state), &Value::Null), "{told}");
+        assert!(!told["reason"].is_null(), "{told}");
+    }
+    let stands = pair(&table, "n0", "n1");
+    assert_eq!((&stands["state"], &stands["closed"]["outside"]), (&json!("related"), &json!(0)), "{stands}");
+    let page = fs::read_to_string(site.run_directory().join("report.html")).unwrap();
+    assert!(page.contains("nothing arrived between n3 and n2") && page.contains("a contradiction between"));
+}
+
 fn ip(words: &[&str]) -> String {
     let output = Command::new("ip").args(words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {output:?}");
