@@ -20,7 +20,7 @@ use tickscope_trace::{Attribute, Layout, Quantile, QuantileBounds, StageRole, St
 use crate::analysis::Inputs;
 use crate::error::Error;
 use crate::query::Query;
-use crate::scan::{Part, Piece, Sink, Wanted};
+use crate::scan::{Part, Piece, Scan, Sink, Wanted};
 use cores::{Cores, Stamped, Took};
 use pauses::Pauses;
 
@@ -77,6 +77,8 @@ impl Neighbour {
 pub(crate) struct Noise {
     known: Arc<Known>,
     stages: Vec<OfStage>,
+    /// Of traces with every stage of the path that took no less from end to end alone.
+    at_least_ticks: Option<i64>,
 }
 
 /// What rows are asked about.
@@ -159,7 +161,8 @@ impl Noise {
         };
         let points = layout.points().iter().enumerate().map(point).collect();
         let stages = vec![OfStage::default(); layout.stages().len()];
-        Ok((Some(Self { known: Arc::new(Known { hosts, points, pauses: None }), stages }), unread))
+        let known = Arc::new(Known { hosts, points, pauses: None });
+        Ok((Some(Self { known, stages, at_least_ticks: None }), unread))
     }
 
     /// Of pauses of JVMs instead. `None`: no log of one was taken in.
@@ -167,15 +170,38 @@ impl Noise {
         let [points, stages] = [inputs.layout.points().len(), inputs.layout.stages().len()];
         let known = |pauses| Known { hosts: Vec::new(), points: vec![None; points], pauses: Some(pauses) };
         let pauses = Pauses::of(run, inputs, query)?.map(known);
-        Ok(pauses.map(|known| Self { known: Arc::new(known), stages: vec![OfStage::default(); stages] }))
+        let of =
+            |known| Self { known: Arc::new(known), stages: vec![OfStage::default(); stages], at_least_ticks: None };
+        Ok(pauses.map(of))
     }
 
     /// Each stage, in the layout's order.
     pub(crate) fn finish(self, layout: &Layout) -> Vec<StageNoise> {
-        let Self { known, stages } = self;
+        let Self { known, stages, .. } = self;
         let stages = layout.stages().iter().zip(stages);
         stages.map(|(stage, of)| of.finish(stage.name.clone(), &known)).collect()
     }
+}
+
+/// What disturbed the traces with every stage of the path that took at least so long from end to end, in the layout's
+/// order; empty: no noise was recorded.
+pub fn noise_of_slow(run: &Run, query: &Query, at_least_ticks: i64) -> Result<Vec<StageNoise>, Error> {
+    let scan = Scan::of(run, query)?;
+    let (noise, _) = Noise::of(run, scan.layout(), |point| scan.inputs.clock_of_point[point].is_some())?;
+    let Some(noise) = noise else { return Ok(Vec::new()) };
+    let mut slow = Noise { at_least_ticks: Some(at_least_ticks), ..noise };
+    scan.over(&mut slow)?;
+    Ok(slow.finish(scan.layout()))
+}
+
+/// True of a trace that has every stage of the path and took no less from end to end.
+fn is_slow(piece: &Piece<'_>, row: usize, at_least_ticks: i64) -> bool {
+    let stages = piece.layout.stages().iter().enumerate();
+    let mut of_path = stages.filter(|(_, stage)| matches!(stage.role, StageRole::Path | StageRole::EndToEnd));
+    of_path.all(|(at, stage)| {
+        let took = piece.durations.stages()[at].estimate.get(row);
+        took.is_some_and(|took| stage.role == StageRole::Path || took >= at_least_ticks)
+    })
 }
 
 impl OfStage {
@@ -283,13 +309,15 @@ impl Known {
 pub(crate) struct NoisePart {
     known: Arc<Known>,
     stages: Vec<OfStage>,
+    at_least_ticks: Option<i64>,
 }
 
 impl Sink for Noise {
     type Part = NoisePart;
 
     fn part(&self) -> NoisePart {
-        NoisePart { known: self.known.clone(), stages: vec![OfStage::default(); self.stages.len()] }
+        let stages = vec![OfStage::default(); self.stages.len()];
+        NoisePart { known: self.known.clone(), stages, at_least_ticks: self.at_least_ticks }
     }
 
     fn merge(&mut self, part: NoisePart) -> Result<(), Error> {
@@ -306,9 +334,10 @@ impl Sink for Noise {
 
 impl Part for NoisePart {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
-        let Self { known, stages } = self;
+        let Self { known, stages, at_least_ticks } = self;
         let all = || piece.layout.stages().iter().enumerate();
-        for row in 0..piece.traces.len() {
+        let is_asked = |row: &usize| at_least_ticks.is_none_or(|ticks| is_slow(piece, *row, ticks));
+        for row in (0..piece.traces.len()).filter(is_asked) {
             let stamps = (0..piece.layout.points().len()).filter_map(|point| known.stamp(piece, point, row));
             let own: Vec<(usize, i32)> = stamps.map(|(host, stamp)| (host, stamp.thread)).collect();
             let mut parts = Vec::new();

@@ -83,6 +83,7 @@ fn e2e_a_busy_neighbour_on_the_targets_core_is_named_and_all_figures_stay() {
     let [of_wholes, of_stages] = [whole, stage].map(|of| of["disturbed"].as_u64().unwrap());
     let lacking = stages.saturating_sub(wholes);
     assert!(of_wholes + lacking >= of_stages, "a whole has what its stages have, but for {lacking}: {whole:#}");
+    slow_traces_are_a_part(&site, &table);
     let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
     // Who took most of a busy machine is for the machine to say.
     let most = neighbours[0]["name"].as_str().unwrap();
@@ -100,6 +101,22 @@ fn e2e_a_busy_neighbour_on_the_targets_core_is_named_and_all_figures_stay() {
         assert!(page.contains(words), "expected '{words}' on the page");
     }
     assert_eq!(left(), Vec::<std::path::PathBuf>::new(), "the kernel's trace of the run is gone");
+}
+
+/// What disturbed the slow traces is told of each of them, in one stage no more of than of all.
+fn slow_traces_are_a_part(site: &Site, table: &Value) {
+    let tail = || tickscope(&["tail", "--slowest", "20"]);
+    let told = Ended::of(tail().arg(site.run_directory()).arg("--json")).json(0);
+    let slow = told["tail"]["slow"].as_u64().unwrap();
+    let whole = told["disturbed"].as_array().unwrap().iter().find(|one| one["stage"] == "end-to-end").unwrap();
+    let part = |of: &Value| ["undisturbed", "disturbed", "unknown"].map(|part| of[part].as_u64().unwrap());
+    assert!(slow > 0 && part(whole).iter().sum::<u64>() == slow, "{slow} are slow: {whole:#}");
+    let of_all = part(noise(table, "end-to-end"));
+    assert!(part(whole).iter().zip(of_all).all(|(slow, all)| *slow <= all), "{whole:#}, of all {of_all:?}");
+    let text = Ended::of(tail().arg(site.run_directory())).out;
+    let line = format!("end-to-end: disturbed {}", part(whole)[1]);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("What else had the cores of the slow traces:") && flat.contains(&line), "{text}");
 }
 
 #[test]

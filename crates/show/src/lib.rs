@@ -68,6 +68,7 @@ pub use comparison::comparison_text;
 pub use counts::counts_document;
 use document::Words;
 pub use drawn_figure::DrawnFigure;
+pub use noise::noise_of_slow_text;
 use quantity::Unit;
 pub use relations::relations_document;
 pub use rivals::rivals_text;

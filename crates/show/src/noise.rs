@@ -7,10 +7,10 @@
 
 use tickscope_analysis::{Analysis, Neighbour, StageNoise};
 use tickscope_tick::{Unit, counted, printable};
-use tickscope_trace::{QuantileBounds, StageRow};
+use tickscope_trace::{QuantileBounds, StageRole, StageRow};
 
-use crate::document::{Block, Tone, Words};
-use crate::stage_table::quantile;
+use crate::document::{self, Block, Tone, Words};
+use crate::stage_table::{fitting_unit, quantile};
 use crate::terminal::{Ink, Terminal};
 use crate::typesetting::{Side, columns, paragraph};
 
@@ -122,6 +122,20 @@ fn pairs<'a>(without: &Without<'a>, analysis: &'a Analysis) -> impl Iterator<Ite
 fn figures(name: &str, count: u64, figures: [Option<QuantileBounds>; 3], unit: Unit) -> Vec<String> {
     let figures = figures.into_iter().flat_map(|figure| quantile(figure, unit));
     [name.into(), count.to_string()].into_iter().chain(figures).collect()
+}
+
+/// What disturbed the slow traces, a line for the whole and each stage of the path; nothing where nothing was recorded.
+pub fn noise_of_slow_text(analysis: &Analysis, slow: &[StageNoise]) -> String {
+    if slow.is_empty() {
+        return String::new();
+    }
+    let unit = fitting_unit(analysis);
+    let of_path = |role: StageRole| matches!(role, StageRole::EndToEnd | StageRole::Path);
+    let stages = analysis.rows.iter().filter(|row| of_path(row.role));
+    let named = stages.filter_map(|row| Some((row, slow.iter().find(|of| of.name == row.name)?)));
+    let lines = named.map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit)).into());
+    let head = Block::paragraph("What else had the cores of the slow traces:");
+    document::text(&[head, Block::List(lines.collect()), Block::paragraph(MEANING)])
 }
 
 /// How many were disturbed, and by whom most.
