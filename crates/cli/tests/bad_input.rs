@@ -576,6 +576,13 @@ fn e2e_stamps_are_not_collected_into_a_run_that_others_made_and_both_stay_whole(
         refused.said(2, &["expected a run that collectors made", "--run", "tickscope finish"]);
     }
     assert_eq!(Ended::of(tickscope(&["check"]).arg(site.run_directory())).code, Some(0));
+    // A run that begins there has no run.json yet.
+    let begins = site.path("begins");
+    fs::create_dir(&begins).unwrap();
+    let claim = fs::File::create(begins.join(".starting")).unwrap();
+    claim.lock().unwrap();
+    collect_into(&directory.0, &begins, &[]).said(2, &["expected a run that collectors made", "--run"]);
+    drop(claim);
     assert_eq!(collect_into(&directory.0, &site.path("other"), &[]).json(0)["stamps"], 100, "they were left alone");
 }
 

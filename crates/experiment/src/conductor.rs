@@ -144,7 +144,7 @@ fn begin_in<'a>(
 ) -> Result<(Conductor<'a>, Option<Overhead>), Error> {
     let overhead = settings.overhead.then(|| overhead::compare(plan, root)).transpose()?;
     let quiet = plan.origin.forward != Forward::Nowhere;
-    let conductor = Conductor { quiet, ..Conductor::over_pipes(plan, root)? };
+    let conductor = Conductor { quiet, ..Conductor::over_pipes(plan, claimed.run(), root)? };
     claimed.let_go();
     if settings.trial.is_none() && (!quiet || plan.run.keep.is_some()) {
         forecast(plan, root).lines().for_each(|line| show_progress(line, Shown::AsLine));
@@ -180,7 +180,7 @@ pub(crate) enum Measuring {
 
 /// One pass of the target, in a directory of its own: the last line that each command printed.
 pub(crate) fn pass(plan: &Plan, root: &Path, measuring: Measuring) -> Result<Vec<(NodeName, Option<String>)>, Error> {
-    let mut conductor = Conductor { quiet: true, ..Conductor::over_pipes(plan, root)? };
+    let mut conductor = Conductor { quiet: true, ..Conductor::over_pipes(plan, random()?, root)? };
     let outcome = match measuring {
         Measuring::All => conductor.measure(),
         Measuring::Nothing => conductor.run_targets(measuring),
@@ -215,8 +215,7 @@ pub struct Conductor<'a> {
 
 impl<'a> Conductor<'a> {
     /// Begins a run in `root`: an agent for the nodes of this host, and one for each node elsewhere.
-    fn over_pipes(plan: &'a Plan, root: &Path) -> Result<Self, Error> {
-        let id = random()?;
+    fn over_pipes(plan: &'a Plan, id: u64, root: &Path) -> Result<Self, Error> {
         let absolute = std::path::absolute(root).unwrap_or_else(|_| root.into());
         let (agents, lives) = sites::begin(plan, id, &absolute)?;
         Self::begin(plan, id, root, agents, &lives)

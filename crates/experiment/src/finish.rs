@@ -161,11 +161,11 @@ fn cleared(run: Run, root: &Path) -> Result<Option<Finished>, Error> {
 
 /// The answer where no run was begun; what a killed `run` left before that goes.
 fn nothing_begun(root: &Path) -> Result<Error, Error> {
-    if !preflight::is_claimed(root) {
+    if !leftovers::is_claimed(root) {
         leftovers::await_agents(root);
     }
     let done = leftovers::discard(root)?;
-    let _ = std::fs::remove_dir_all(root.join(".overhead")); // passes of a comparison; mostly there are none
+    let _ = std::fs::remove_dir_all(root.join(leftovers::PASSES)); // passes of a comparison; mostly there are none
     let place = root.display();
     Ok(match done.is_empty() {
         // A run that was killed before it wrote anything is no wrong input, as another directory is.

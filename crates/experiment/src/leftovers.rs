@@ -11,7 +11,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -391,7 +392,7 @@ pub(crate) fn remove_namespaces(run: u64) -> Result<Vec<String>, Error> {
 /// itself, and holds the run's folder until then.
 pub(crate) fn await_agents(root: &Path) {
     let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
-    let is_of = |of: PathBuf| of == root || of.starts_with(root.join(".overhead"));
+    let is_of = |of: PathBuf| of == root || of.starts_with(root.join(PASSES));
     let is_held = |folder: PathBuf| {
         let run = run_of(&folder).filter(|_| root_of(&folder).is_some_and(is_of) && is_ours(&folder));
         run.is_some_and(|run| lives(&folder, &run))
@@ -400,6 +401,19 @@ pub(crate) fn await_agents(root: &Path) {
     while Instant::now() < until && entries(Path::new(SHARED_MEMORY)).into_iter().any(is_held) {
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A file in the run's directory that whoever begins a run there holds, until there is a run.
+pub(crate) const CLAIM: &str = ".starting";
+
+/// A folder in it, of the passes of a comparison that comes first.
+pub(crate) const PASSES: &str = ".overhead";
+
+/// Returns whether a process that lives begins a run in that directory.
+pub(crate) fn is_claimed(root: &Path) -> bool {
+    let Ok(file) = File::open(root.join(CLAIM)) else { return false };
+    // SAFETY: a system call on a descriptor that outlives it.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) != 0 }
 }
 
 /// Removes what runs left that began no run in `root` or below, stamps too: of passes without a run, and of a run that

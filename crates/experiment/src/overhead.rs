@@ -16,6 +16,7 @@ use tickscope_tick::NodeName;
 use crate::Error;
 use crate::conductor::{Measuring, pass};
 use crate::interrupt;
+use crate::leftovers::PASSES;
 use crate::notice::{Shown, show_progress};
 use crate::plan::{OverheadPlan, Plan};
 
@@ -145,7 +146,7 @@ struct Scratch {
 
 impl Scratch {
     fn new(root: &Path) -> Result<Self, Error> {
-        let folder = root.join(".overhead");
+        let folder = root.join(PASSES);
         let made = make_folders(&folder);
         made.map_err(|e| Error::work(format!("{e}. Name another directory with --out")))?;
         Ok(Self { root: root.into(), folder })

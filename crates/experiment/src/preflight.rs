@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
-use tickscope_store::{Run, SameBoot};
+use tickscope_store::{Manifest, OF_A_RUN, Paths, Run, SameBoot};
 use tickscope_tick::{NodeName, counted, printable, quoted};
 
 use crate::Error;
+use crate::conductor::random;
 use crate::environment::{POOL_BYTES, expect_settings, own};
 use crate::forecast::forecast;
-use crate::leftovers;
+use crate::leftovers::{self, CLAIM, PASSES};
 use crate::network::Arrangement;
 use crate::plan::{NodePlan, Plan};
 use crate::roles::collector::expect_stamp_directory;
@@ -288,20 +289,11 @@ fn missing(root: &Path) -> Vec<PathBuf> {
     ancestors.take_while(|path| !path.exists()).map(Into::into).collect()
 }
 
-/// A file in the run's directory that whoever begins a run there holds, until there is a run.
-pub(crate) const CLAIM: &str = ".starting";
-
-/// Returns whether a process that lives begins a run in that directory.
-pub(crate) fn is_claimed(root: &Path) -> bool {
-    let Ok(file) = File::open(root.join(CLAIM)) else { return false };
-    // SAFETY: a system call on a descriptor that outlives it.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) != 0 }
-}
-
 /// A directory that this process alone begins a run in.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     root: PathBuf,
+    run: u64,
     missing: Vec<PathBuf>,
     held: Option<File>,
 }
@@ -310,8 +302,8 @@ impl Claimed {
     /// Takes an empty directory, which is made if need be; what a start that was killed has left there is taken, too.
     pub fn take(root: &Path) -> Result<Self, Error> {
         let missing = missing(root);
-        let held = Some(hold(root)?);
-        let claimed = Self { root: root.into(), missing, held };
+        let (run, held) = (random()?, Some(hold(root)?));
+        let claimed = Self { root: root.into(), run, missing, held };
         match expect_empty(root) {
             Ok(()) => Ok(claimed),
             Err(why) => {
@@ -322,6 +314,11 @@ impl Claimed {
         }
     }
 
+    /// Number of the run that is to begin there.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
     /// The run has begun: its own files keep others out.
     pub fn let_go(&mut self) {
         if let Some(held) = self.held.take() {
@@ -330,7 +327,8 @@ impl Claimed {
         }
     }
 
-    /// Removes what a start that failed has written, with the directories that it made.
+    /// Removes what a start that failed has written, with the directories that it made. Where it wrote no `run.json`,
+    /// or another's lies there, that is next to nothing: whatever else came there meanwhile stays.
     pub fn remove(mut self) {
         if self.held.is_none() {
             self.held = hold(&self.root).ok(); // its run.json kept others out until here
@@ -338,8 +336,9 @@ impl Claimed {
         if self.held.is_none() {
             return; // somebody begins there
         }
-        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
-        for entry in entries.map(|entry| entry.path()).filter(|entry| !entry.ends_with(CLAIM)) {
+        let has_begun = Manifest::read(&Paths::of(&self.root).manifest()).is_ok_and(|found| found.run == self.run);
+        let of_run = has_begun.then_some(OF_A_RUN).into_iter().flatten();
+        for entry in of_run.chain([PASSES]).map(|name| self.root.join(name)) {
             // That the start failed is told; what cannot be removed stays.
             let _ = if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) };
         }
@@ -380,6 +379,7 @@ fn hold(root: &Path) -> Result<File, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leftovers::is_claimed;
 
     #[test]
     fn no_more_nodes_are_strangers_than_a_manifest_has_room_for() {
@@ -396,12 +396,37 @@ mod tests {
         let mut claimed = Claimed::take(&root).unwrap();
         assert_eq!(claimed.missing, [place.join("runs/first"), place.join("runs")]);
         fs::create_dir_all(root.join("stamps")).unwrap();
-        fs::write(root.join("run.json"), "").unwrap();
+        write_manifest(&root, claimed.run());
         claimed.let_go();
         assert!(!root.join(CLAIM).exists());
         claimed.remove();
         assert!(!place.join("runs").exists() && place.join("of somebody").exists());
         fs::remove_dir_all(place).unwrap();
+    }
+
+    fn write_manifest(root: &Path, run: u64) {
+        let known = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1/run.json");
+        let mut manifest = Manifest::read(Path::new(known)).unwrap();
+        manifest.run = run;
+        fs::write(root.join("run.json"), manifest.text()).unwrap();
+    }
+
+    #[test]
+    fn what_others_put_into_a_directory_while_a_start_failed_there_stays() {
+        let root = std::env::temp_dir().join(format!("tickscope-others-{}", std::process::id()));
+        for has_begun in [None, Some(true), Some(false)] {
+            let claimed = Claimed::take(&root).unwrap();
+            has_begun.into_iter().for_each(|own| write_manifest(&root, claimed.run() ^ u64::from(!own)));
+            for name in ["stamps", "mine", PASSES] {
+                fs::create_dir(root.join(name)).unwrap();
+            }
+            claimed.remove();
+            let stays = |name: &str| root.join(name).exists();
+            let own = has_begun == Some(true);
+            assert_eq!(["stamps", "mine", PASSES, CLAIM].map(stays), [!own, true, false, false], "{has_begun:?}");
+            assert_eq!(stays("run.json"), has_begun == Some(false));
+            fs::remove_dir_all(&root).unwrap();
+        }
     }
 
     #[test]
@@ -417,8 +442,8 @@ mod tests {
         assert!(Claimed::take(&root).unwrap_err().to_string().contains("found files in it"));
         assert!(root.join("of the first").exists() && !root.join(CLAIM).exists());
         first.remove();
-        assert!(!root.exists());
-        fs::create_dir(&root).unwrap();
+        assert!(root.join("of the first").exists());
+        fs::remove_file(root.join("of the first")).unwrap();
         fs::write(root.join(CLAIM), "").unwrap(); // of a start that was killed
         Claimed::take(&root).unwrap().remove();
         assert!(fs::read_dir(&root).unwrap().next().is_none(), "it was there before, and stays");

@@ -26,7 +26,7 @@ use crate::finish::{finish, lock};
 use crate::original::goes_on;
 use crate::run_file::RunText;
 use crate::window::Keep;
-use crate::{Error, interrupt, notice, preflight};
+use crate::{Error, interrupt, leftovers, notice, preflight};
 pub use plan::SweepPlan;
 use plan::duration;
 pub use search::SustainMethod;
@@ -180,7 +180,7 @@ fn differs(root: &Path, what: &str) -> Error {
 
 /// Lets one process at a time add trials.
 fn alone(root: &Path) -> Result<File, Error> {
-    lock(&root.join(preflight::CLAIM))?.ok_or_else(|| busy(root))
+    lock(&root.join(leftovers::CLAIM))?.ok_or_else(|| busy(root))
 }
 
 fn busy(root: &Path) -> Error {

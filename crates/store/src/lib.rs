@@ -79,7 +79,7 @@ pub use removal::RunRemoval;
 pub use removed::{Removed, RemovedNote, sweep_removed, unlink};
 pub use returns::{ReturnColumns, ReturnRow, read_returns, write_returns};
 pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};
-pub use run::{Listing, Pair, Paths, Run, Table};
+pub use run::{Listing, OF_A_RUN, Pair, Paths, Run, Table};
 pub use spool::Spool;
 pub use stamp_groups::{StampGroup, StampPacker, write_segment_groups};
 pub use stamps::{

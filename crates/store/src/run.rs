@@ -87,6 +87,25 @@ pub struct Paths<'a> {
     root: &'a Path,
 }
 
+/// Names of all that a run writes into its directory, `run.json` last.
+pub const OF_A_RUN: [&str; 15] = [
+    "stamps",
+    "channels",
+    "removed",
+    "events",
+    "brackets",
+    "counts",
+    "returns",
+    "noise",
+    "rivals",
+    "traces",
+    "durations",
+    "report.html",
+    "digests.json",
+    "run.lock",
+    "run.json",
+];
+
 impl<'a> Paths<'a> {
     /// Paths of the run at `root`.
     pub fn of(root: &'a Path) -> Self {

@@ -182,6 +182,9 @@ fn made_by_collectors(run: &Path) -> Result<Option<Manifest>, Error> {
             "expected a directory for the run, found the file {run}. Name another, --run"
         )));
     }
+    if !place.exists() && leftovers::is_claimed(run) {
+        return Err(of_others(run));
+    }
     if !place.exists() {
         let left = ["stamps", "channels", "traces"].into_iter().find(|folder| run.join(folder).is_dir());
         return left.map_or(Ok(None), |folder| {
