@@ -396,8 +396,9 @@ fn e2e_a_container_that_is_started_anew_loses_stamps_and_the_run_says_that_it_do
     }
     // Nothing keeps the programs in step, so an id may pass their points in the other order: a finding.
     let is_told = |code| [Some(1), Some(3)].contains(&code);
-    for is_killed in [false, true] {
-        let name = format!("container-{is_killed}");
+    // A container that is replaced has none of the files that its agent had either.
+    for (is_killed, is_replaced) in [(false, false), (true, false), (false, true)] {
+        let name = format!("container-{is_killed}-{is_replaced}");
         let mut scene = Scene::new(&name, STAMPS, "");
         let machine = Machine::of(&mut scene, &name, "c");
         let mut run = scene.start();
@@ -408,7 +409,11 @@ fn e2e_a_container_that_is_started_anew_loses_stamps_and_the_run_says_that_it_do
         if is_killed {
             run.kill().unwrap();
         }
-        machine.lose_memory(&scene, &of_c);
+        machine.go_down(&scene, &of_c);
+        if is_replaced {
+            fs::remove_dir_all(scene.site.path("state/tickscope/sessions").join(&of_c)).unwrap();
+        }
+        machine.let_in();
         if is_killed {
             run.wait().unwrap();
             scene.until_nobody_writes();

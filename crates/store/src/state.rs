@@ -195,13 +195,19 @@ pub(crate) fn lock(file: &File, command: i32, kind: i32, byte: libc::off_t) -> s
     }
 }
 
-/// When the newest file in `folder` or below was written, milliseconds since the epoch of Unix.
+/// What whoever looks at a run writes, or holds, in its directory.
+const OF_READERS: [&str; 5] = ["run.lock", "traces", "durations", "report.html", "figures"];
+
+/// When the newest file in `folder` or below was written, milliseconds since the epoch of Unix; but for those that
+/// whoever looks at a run writes.
 pub fn newest_file(folder: &Path) -> Option<i64> {
     let when = |entry: std::fs::DirEntry| {
+        if OF_READERS.iter().any(|name| entry.file_name() == *name) {
+            return None;
+        }
         let found = entry.metadata().ok()?;
         match found.is_dir() {
             true => newest_file(&entry.path()),
-            false if entry.file_name() == "run.lock" => None,
             false => Some(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000),
         }
     };
@@ -213,6 +219,23 @@ mod tests {
     use super::*;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
+
+    #[test]
+    fn the_newest_file_is_none_that_a_look_at_the_run_wrote() {
+        let scratch = Scratch::new();
+        let write = |name: &str, seconds: u64| {
+            let place = scratch.path().join(name);
+            std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+            let when = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            std::fs::File::create(place).unwrap().set_modified(when).unwrap();
+        };
+        write("events/run.parquet", 5);
+        write("stamps/node=a/point=work/part-00000000.parquet", 7);
+        for (name, later) in [("run.lock", 8), ("traces/part-00000000.parquet", 9), ("report.html", 10)] {
+            write(name, later);
+        }
+        assert_eq!(newest_file(scratch.path()), Some(7000));
+    }
 
     #[test]
     fn many_processes_add_to_a_manifest_and_none_is_lost() {

@@ -500,7 +500,7 @@ fn has_ended(child: &Child) -> bool {
 
 impl Hello {
     fn none() -> Self {
-        Self { protocol: 0, tickscope: String::new(), boot: String::new(), generation: 0 }
+        Self { protocol: 0, tickscope: String::new(), boot: String::new(), generation: 0, has_run: true }
     }
 }
 

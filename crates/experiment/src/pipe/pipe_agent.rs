@@ -567,7 +567,16 @@ impl Keeper {
         notice::say(&text);
         let mut state = self.state();
         state.set(Connection::Open);
+        let is_another = what == EventKind::AgentRestarted;
         state.news.push(News { what, value: Some(away.as_secs() as i64), text });
+        if is_another && self.manifest.is_some() && !hello.has_run {
+            let text = format!(
+                "the files that the agent of {} had are gone too (was its container replaced?): what was stamped there \
+                 and not fetched is in no count, so how many stamps were lost is not known",
+                self.name
+            );
+            state.news.push(News { what: EventKind::MemoryLost, value: None, text });
+        }
     }
 
     /// Tells a new agent what the one before it knew.

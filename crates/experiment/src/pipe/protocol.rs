@@ -49,6 +49,14 @@ pub struct Hello {
     pub boot: String,
     /// Number of this agent's process among those that served the session: 0 before it was told to begin.
     pub generation: u32,
+    /// Whether its session's folder was of a run before: one that took over knows what the agent before it had seen.
+    /// Absent of an older agent, which did not say.
+    #[serde(default = "yes")]
+    pub has_run: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What an agent has to know before anything else.

@@ -270,6 +270,7 @@ impl AgentServer {
             tickscope: env!("CARGO_PKG_VERSION").into(),
             boot: boot(),
             generation: self.settings.as_ref().map_or(0, |settings| settings.generation),
+            has_run: self.has_run,
         };
         if conductor.write(&FromAgent::Hello(hello), &[]).is_ok() {
             self.asked = Instant::now();
