@@ -166,26 +166,43 @@ impl<'a> Watching<'a> {
     }
 
     fn compare(&mut self, set: bool) -> Result<(), Error> {
-        let (now, set) = self.snapshot(set)?;
+        let (taken, set) = self.snapshots(set)?;
+        taken.iter().for_each(|snapshot| self.keep_what_shows_a_step(snapshot));
+        let Some(&now) = taken.last() else { return Ok(()) };
         if self.monitor.look(now, set) {
             self.untold = self.write_events().is_err();
         }
         Ok(())
     }
 
-    /// A snapshot and whether the kernel told of a set before it: each set belongs to the snapshot that shows it.
-    fn snapshot(&self, mut set: bool) -> Result<(Snapshot, bool), Error> {
-        let mut now = self.clocks.snapshot().map_err(Error::work)?;
-        let Some(alarm) = &self.alarm else { return Ok((now, set)) };
+    /// Snapshots, of which the last one counts, and whether the kernel told of a set before it: each set belongs to the
+    /// snapshot that shows it.
+    fn snapshots(&self, mut set: bool) -> Result<(Vec<Snapshot>, bool), Error> {
+        let snapshot = || self.clocks.snapshot().map_err(Error::work);
+        let first = snapshot()?;
+        let mut taken = vec![first];
+        let Some(alarm) = &self.alarm else { return Ok((taken, set)) };
         // The clock changes a moment before the kernel tells of it.
-        let untold = !set && self.monitor.shows_step(&now);
+        let untold = !set && self.monitor.shows_step(&first);
         let mut told = if untold { alarm.wait(TOLD_WITHIN) } else { alarm.has_gone_off() }.map_err(Error::work)?;
         while told {
             set = true;
-            now = self.clocks.snapshot().map_err(Error::work)?;
+            taken.push(snapshot()?);
             told = alarm.has_gone_off().map_err(Error::work)?;
         }
-        Ok((now, set))
+        Ok((taken, set))
+    }
+
+    /// What the clocks read behind a step is evidence: by the next bracket they may have been set again.
+    fn keep_what_shows_a_step(&mut self, seen: &Snapshot) {
+        if !self.monitor.shows_step(seen) {
+            return;
+        }
+        let Snapshot { before, realtime_ns, monotonic_ns, after, .. } = *seen;
+        for (at, taken) in [(realtime_ns, &mut self.realtime), (monotonic_ns, &mut self.monotonic)] {
+            taken.push(Some(before), at, Some(after), BracketSource::Watch, ClockReading::ORDERING);
+        }
+        self.brackets += 1;
     }
 
     fn label(&self, clock: Clock) -> Label {
@@ -330,8 +347,26 @@ fn backward(clock: &str, counter: Clock) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_counter::NodeCounter;
     use tickscope_store::read_events;
-    use tickscope_tick::NodeName;
+    use tickscope_tick::{NodeName, RealtimeInjection};
+
+    #[test]
+    fn what_a_clock_read_behind_a_step_is_evidence_though_it_may_be_set_again_before_the_next_bracket() {
+        let run = std::env::temp_dir().join(format!("tickscope-steps-{}", std::process::id()));
+        let place = RoleContext { node: NodeName::new("a").unwrap(), run: run.clone() };
+        let mut watching = Watching::begin(&place).unwrap();
+        watching.look(false).unwrap();
+        let forward: RealtimeInjection = "0:700000000:0:0:2".parse().unwrap();
+        watching.clocks = HostClocks::new(NodeCounter::default(), Some(forward));
+        watching.compare(false).unwrap();
+        watching.clocks = HostClocks::new(NodeCounter::default(), None);
+        watching.look(false).unwrap();
+        let read = &watching.realtime.at;
+        assert_eq!((read.len(), watching.monotonic.at.len()), (4, 4), "one of each look, one behind each step");
+        assert!(read[1] - read[0] > 600_000_000 && read[2] - read[1] < -600_000_000, "{read:?}");
+        std::fs::remove_dir_all(run).unwrap();
+    }
 
     #[test]
     fn what_lies_between_two_clock_monitors_is_void_for_both_clocks_and_nothing_before_the_first() {
