@@ -4,6 +4,8 @@
 mod site;
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -267,17 +269,33 @@ fn e2e_finish_names_a_file_that_nobody_can_read_and_does_not_know_what_it_held_o
     run.kill().unwrap();
     run.wait().unwrap();
     scene.until_nobody_writes();
-    let folder = scene.folders().remove(0).join("a");
-    let pool = folder.join("pool-00000000000000aa.ticks");
-    fs::write(&pool, [7; 1 << 16]).unwrap();
-    let finished = scene.finish();
-    finished.said(1, &["cannot take every stamp", "pool-00000000000000aa.ticks", "remove it and run this again"]);
+    let folder = scene.folders().remove(0);
+    // The one is of another version for a while; the other is damaged, and somebody removes it.
+    let mut late = Command::new(&stamper);
+    late.arg(&scene.returned[0].0).args(["slow", "1", "100"]).env("TICKSCOPE_DIR", folder.join("a"));
+    assert!(late.status().unwrap().success());
+    let own = fs::metadata(&folder).unwrap().uid();
+    let entries = fs::read_dir(folder.join(format!("a/uid-{own}"))).unwrap().map(|entry| entry.unwrap().path());
+    let pools = entries.filter(|path| path.extension() == Some("ticks".as_ref()));
+    let later: Vec<(PathBuf, Vec<u8>)> = pools.map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
+    assert!(!later.is_empty());
+    let write =
+        |place: &Path, bytes: &[u8]| fs::File::options().write(true).open(place).unwrap().write_all(bytes).unwrap();
+    later.iter().for_each(|(path, _)| write(path, b"another!"));
+    let damaged = folder.join("b/pool-00000000000000aa.ticks");
+    fs::write(&damaged, [7; 1 << 16]).unwrap();
+    scene.finish().said(1, &["cannot take every stamp", "remove it and run this again"]);
     scene.finish().said(1, &["cannot take every stamp"]);
-    assert_eq!(scene.site.events("stamps-left").iter().map(|event| event.value).collect::<Vec<_>>(), [Some(1)]);
-    fs::remove_file(&pool).unwrap();
+    let left = scene.site.events("stamps-left");
+    assert_eq!(left.len(), later.len() + 1, "{left:?}");
+    assert!(left.iter().any(|event| event.value == Some(0xaa) && event.text.contains("pool-00000000000000aa.ticks")));
+    later.iter().for_each(|(path, bytes)| write(path, &bytes[..8]));
+    fs::remove_file(&damaged).unwrap();
     scene.finish().said(1, &["is not known"]);
-    assert_eq!((scene.site.events("memory-lost").len(), scene.site.events("stamps-left").len()), (1, 0));
-    scene.site.show(&[]).said(1, &["could not be read is gone"]);
+    let lost = scene.site.events("memory-lost");
+    assert!(lost.len() == 1 && lost[0].node == "b" && lost[0].text.contains("pool-00000000000000aa.ticks"), "{lost:?}");
+    assert_eq!(scene.site.events("stamps-left").len(), 0);
+    scene.site.show(&[]).said(1, &["could not be read, and is gone"]);
     assert!(!folder.exists(), "nothing else is left of it");
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use tickscope_stamp::block::{
     BlockHeader, BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, WhenFull, unpadded,
 };
-use tickscope_stamp::directory::Trust;
+use tickscope_stamp::directory::{Trust, pool_file};
 use tickscope_stamp::handover;
 use tickscope_stamp::policies::Choice;
 use tickscope_stamp::policy;
@@ -149,7 +149,7 @@ impl WatchedPool {
     fn of(pool: Pool, path: &Path) -> Result<Self, String> {
         let header = pool.header();
         let (instance, epoch, boot) = (header.instance, header.epoch, pool.boot_id());
-        let name = format!("pool-{instance:016x}.ticks");
+        let name = pool_file(instance);
         if path.file_name().is_none_or(|found| found != name.as_str()) {
             return Err(format!(
                 "{}: expected the name {name}, found another: it is a copy, which may be removed",
@@ -287,7 +287,7 @@ impl WatchedPool {
     /// A program that closed all its descriptors lost the lock, not its life. (Not visible from another pid namespace.)
     fn is_mapped_by_its_process(&self) -> bool {
         // As a file that got its name after it was mapped, or one that was renamed, is called there.
-        let (later, earlier) = (format!("/#{} (", self.pool.inode()), format!("pool-{:016x}.ticks", self.instance));
+        let (later, earlier) = (format!("/#{} (", self.pool.inode()), pool_file(self.instance));
         std::fs::read_to_string(format!("/proc/{}/maps", self.pool.header().pid))
             .is_ok_and(|maps| maps.contains(&later) || maps.contains(&earlier))
     }

@@ -205,6 +205,33 @@ pub struct Left {
     /// True if other users put it there, who are strangers to the run: it is told, and no stamp is missing.
     #[serde(default)]
     pub foreign: bool,
+    /// Pools that no living process holds and that were not taken.
+    #[serde(default)]
+    pub untaken: Vec<UntakenPool>,
+}
+
+impl Left {
+    /// Events of stamps that stay: value and text. A pool that no living process holds has its own, whose value is its
+    /// instance: where it is gone later, what it held is lost.
+    pub(crate) fn notes(&self) -> Vec<(Option<i64>, String)> {
+        let Self { directory, what, held, untaken, .. } = self;
+        let later = format!("{what} stays in {directory}; tickscope finish takes the rest later");
+        let first = (*held || untaken.is_empty()).then_some((None, later));
+        let of_pool = |UntakenPool { instance, what }: &UntakenPool| {
+            let text = format!("{what} stays in {directory}: its stamps are not in the run");
+            (Some(instance.cast_signed()), text)
+        };
+        first.into_iter().chain(untaken.iter().map(of_pool)).collect()
+    }
+}
+
+/// A pool that no living process holds, with stamps that nobody could take.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UntakenPool {
+    /// The number in its file's name, by which channels know it.
+    pub instance: u64,
+    /// Its file's name and why it stays, in words.
+    pub what: String,
 }
 
 /// How a process ended.

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tickscope_stamp::directory::pool_file;
 use tickscope_store::{
     Cost, EncodingChoice, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file,
     read_channels, read_events, utc,
@@ -68,9 +69,6 @@ const OF_THE_END: [EventKind; 15] = [
     EventKind::AttemptsContradicted,
 ];
 
-/// Value of an event of stamps that stay in a file that no living process holds.
-const UNREADABLE: i64 = 1;
-
 /// Finishes the run in `root`; `None`: it has ended, and nothing is left of it.
 pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
     if !Paths::of(root).manifest().exists() {
@@ -93,7 +91,7 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
         record: RunRecord { run, events: Vec::new() },
         done: Vec::new(),
         was_cut_off,
-        had_unreadable: BTreeSet::new(),
+        untaken: BTreeMap::new(),
     };
     ending.recall()?;
     let mut failed = None;
@@ -231,8 +229,8 @@ struct Ending {
     record: RunRecord,
     done: Vec<String>,
     was_cut_off: bool,
-    /// Nodes where an earlier attempt found a file that could not be read.
-    had_unreadable: BTreeSet<String>,
+    /// By node: pools that could not be taken at the run's end, or by an earlier attempt.
+    untaken: BTreeMap<String, BTreeSet<u64>>,
 }
 
 impl Ending {
@@ -250,8 +248,10 @@ impl Ending {
         let place = self.run().paths().events().join("run.parquet");
         let mut before = if place.exists() { read_events(&place)? } else { Vec::new() };
         let known = before.iter().position(|event| event.what == EventKind::CutOff).map(|at| before.remove(at));
-        let is_unreadable = |event: &&Event| event.what == EventKind::StampsLeft && event.value == Some(UNREADABLE);
-        self.had_unreadable = before.iter().filter(is_unreadable).map(|event| event.node.clone()).collect();
+        for event in before.iter().filter(|event| event.what == EventKind::StampsLeft) {
+            let of_node = self.untaken.entry(event.node.clone()).or_default();
+            of_node.extend(event.value.map(i64::cast_unsigned));
+        }
         before.retain(|event| !OF_THE_END.contains(&event.what));
         self.record.events = before;
         if let Some(event) = known {
@@ -332,7 +332,11 @@ impl Ending {
         for (node, session) in self.manifest().sessions.clone() {
             let fetched = self.fetch_from(&node);
             match fetched {
-                Ok(()) => self.done.push(format!("fetched what node {node} held")),
+                Ok(()) => {
+                    self.done.push(format!("fetched what node {node} held"));
+                    let noted = self.note_gone(&node, &BTreeSet::new());
+                    self.record.go_on(failed, noted);
+                }
                 Err(why) => {
                     let text = format!("what node {node} holds is not in the run: {why}");
                     self.record.note(node.as_str(), EventKind::StampsLeft, None, text.clone());
@@ -372,7 +376,10 @@ impl Ending {
         self.copy_logs(&mut agent, node)?;
         match left.iter().find(|left| !left.foreign) {
             // Its agent goes on: it would take its word of what was stored with it.
-            Some(Left { what, directory, .. }) => Err(Error::work(format!("{what} stays in {directory} there"))),
+            Some(left) => {
+                self.note_untaken(node, left);
+                Err(Error::work(format!("{} stays in {} there", left.what, left.directory)))
+            }
             None => agent.bye(),
         }
     }
@@ -393,13 +400,15 @@ impl Ending {
     fn take_stamps(&mut self, failed: &mut Option<Error>) -> BTreeMap<NodeName, PathBuf> {
         let mut kept = BTreeMap::new();
         for (node, directory) in self.directories() {
+            let present = leftovers::pools_in(&directory);
             let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
+            let noted = self.note_gone(&node, &present);
+            self.record.go_on(failed, noted);
             match taken {
-                Ok(None) => self.note_unreadable_gone(&node, &directory),
-                Ok(Some(Left { what, held: false, .. })) => {
-                    let place = directory.display();
-                    let text = format!("{what} stays in {place}: its stamps are not in the run");
-                    self.record.note(node.as_str(), EventKind::StampsLeft, Some(UNREADABLE), text);
+                Ok(None) => {}
+                Ok(Some(left @ Left { held: false, .. })) => {
+                    self.note_untaken(&node, &left);
+                    let (what, place) = (left.what, directory.display());
                     let why = format!(
                         "cannot take every stamp: {what} stays in {place}. Run this again as its user and with its \
                          version; if nobody can read it, remove it and run this again: how many stamps were lost is \
@@ -408,10 +417,9 @@ impl Ending {
                     failed.get_or_insert(Error::work(why));
                     kept.insert(node, directory);
                 }
-                Ok(Some(Left { what, .. })) => {
-                    let place = directory.display();
-                    let text = format!("{what} stays in {place}; tickscope finish takes the rest later");
-                    self.record.note(node.as_str(), EventKind::StampsLeft, None, text);
+                Ok(Some(left)) => {
+                    self.note_untaken(&node, &left);
+                    let (what, place) = (left.what, directory.display());
                     let why = format!(
                         "cannot take every stamp: {what} stays in {place}. Once that has ended, run this again"
                     );
@@ -431,14 +439,31 @@ impl Ending {
         kept
     }
 
-    /// Notes that a file that nobody could read is gone now, with what it held.
-    fn note_unreadable_gone(&mut self, node: &NodeName, directory: &Path) {
-        if self.had_unreadable.contains(node.as_str()) {
-            let place = directory.display();
-            let text =
-                format!("a file in {place} that could not be read is gone: how many stamps it held is not known");
+    /// Notes what stays, with the pools that nobody holds.
+    fn note_untaken(&mut self, node: &NodeName, left: &Left) {
+        for (value, text) in left.notes() {
+            self.record.note(node.as_str(), EventKind::StampsLeft, value, text);
+        }
+    }
+
+    /// Notes that pools which could not be taken are gone now, with what they held: they did not lie there when this
+    /// attempt began, and no channel of the run is theirs.
+    fn note_gone(&mut self, node: &NodeName, present: &BTreeSet<u64>) -> Result<(), Error> {
+        let Some(untaken) = self.untaken.remove(node.as_str()) else { return Ok(()) };
+        let channels = self.run().paths().channels(node.as_str());
+        let channels = if channels.exists() { read_channels(&channels)? } else { Vec::new() };
+        let taken: BTreeSet<u64> = channels.iter().map(|channel| channel.pool).collect();
+        let gone: Vec<String> = untaken
+            .iter()
+            .filter(|pool| !present.contains(pool) && !taken.contains(pool))
+            .map(|pool| pool_file(*pool))
+            .collect();
+        if !gone.is_empty() {
+            let gone = gone.join(", ");
+            let text = format!("{gone} of {node} could not be read, and is gone: how many stamps it held is not known");
             self.note_lost_memory(node, text);
         }
+        Ok(())
     }
 
     /// Notes it once, however often the run is finished.

@@ -9,7 +9,7 @@
 //! sticky and a run's folder is this user's to write, so nobody else can put a link in their place once looked at.
 //! Deliberately absent: taking stamps, which is the collector's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 
 use tickscope_collect::{Cleared, Foreign, Stays};
 use tickscope_host::free_space;
-use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW};
+use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW, instance_of};
 use tickscope_store::{Writing, open_regular};
 use tickscope_tick::{NodeName, counted, quoted};
 
 use crate::Error;
-use crate::agent::Left;
+use crate::agent::{Left, UntakenPool};
 use crate::interrupt;
 
 /// Where stamp directories are.
@@ -191,25 +191,40 @@ pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Vec<Left>, Erro
         let _ = fs::remove_file(path); // what cannot be removed stays, and is named below
     }
     let Cleared { gone, stays, foreign, .. } = tickscope_collect::clear(directory)?;
-    let left = |what, (held, foreign)| Left {
+    let left = |what, (held, foreign), untaken| Left {
         node: node.clone(),
         directory: directory.display().to_string(),
         what,
         held,
         foreign,
+        untaken,
     };
-    let strangers = describe_foreign(&foreign).map(|what| left(what, (false, true)));
+    let strangers = describe_foreign(&foreign).map(|what| left(what, (false, true), Vec::new()));
     // What is held tells whether looking again may help.
     let first = stays.iter().find(|stays| is_held(&stays.path)).or(stays.first());
     let what = match first {
         None if gone || foreign.left > 0 => return Ok(strangers.into_iter().collect()),
         None => "a file that appeared just now".into(),
-        Some(Stays { path, why, .. }) => {
-            format!("{}, which {why},", path.file_name().unwrap_or_default().to_string_lossy())
-        }
+        Some(stays) => in_words(stays),
     };
     let held = first.is_none_or(|stays| is_held(&stays.path));
-    Ok(std::iter::once(left(what, (held, false))).chain(strangers).collect())
+    let untaken = stays.iter().filter(|stays| stays.stamps && !is_held(&stays.path)).filter_map(|stays| {
+        let instance = instance_of(stays.path.file_name()?)?;
+        Some(UntakenPool { instance, what: in_words(stays) })
+    });
+    let untaken = untaken.collect();
+    Ok(std::iter::once(left(what, (held, false), untaken)).chain(strangers).collect())
+}
+
+fn in_words(Stays { path, why, .. }: &Stays) -> String {
+    format!("{}, which {why},", path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// Instances of the pools that lie in a node's stamp directory, whoever owns or holds them.
+pub(crate) fn pools_in(directory: &Path) -> BTreeSet<u64> {
+    let places = entries(directory).into_iter().filter(|path| path.is_dir() && !path.is_symlink());
+    let files = places.flat_map(|folder| entries(&folder)).chain(entries(directory));
+    files.filter_map(|path| instance_of(path.file_name()?)).collect()
 }
 
 /// In words: what strangers put into a stamp directory.

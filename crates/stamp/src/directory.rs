@@ -403,6 +403,16 @@ fn list_into(directory: &Path, listing: &mut DirectoryListing) -> io::Result<()>
     Ok(())
 }
 
+/// The file's name of the pool with this instance.
+pub fn pool_file(instance: u64) -> String {
+    format!("pool-{instance:016x}.ticks")
+}
+
+/// The instance of the pool that a file is named after.
+pub fn instance_of(name: &OsStr) -> Option<u64> {
+    u64::from_str_radix(name.to_str()?.strip_prefix("pool-")?.strip_suffix(".ticks")?, 16).ok()
+}
+
 /// The user that a directory `uid-N` or `uid-N-RANDOM` is named after.
 pub fn user_of(name: &OsStr) -> Option<u32> {
     let rest = name.to_str()?.strip_prefix("uid-")?;

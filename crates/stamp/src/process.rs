@@ -23,7 +23,7 @@ use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
 use crate::complaint;
 use crate::descriptor::{Kept, limit, moved_up};
-use crate::directory;
+use crate::directory::{self, pool_file};
 use crate::entropy;
 use crate::environment::Environment;
 use crate::policies::Choice;
@@ -496,7 +496,7 @@ impl OwnPool {
     }
 
     fn file_name(&self) -> CString {
-        CString::new(format!("pool-{:016x}.ticks", self.header().instance)).unwrap_or_default()
+        CString::new(pool_file(self.header().instance)).unwrap_or_default()
     }
 
     /// Entries for channels, and length of the file.

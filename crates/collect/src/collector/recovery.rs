@@ -81,7 +81,7 @@ impl Collector {
     }
 
     fn is_known(&self, path: &Path, name: &OsStr) -> bool {
-        let watched = instance_of(name).and_then(|instance| self.pools.get(&instance));
+        let watched = directory::instance_of(name).and_then(|instance| self.pools.get(&instance));
         watched.is_some_and(|watched| watched.pool.path() == path) || self.ignored.contains(path)
     }
 
@@ -337,11 +337,6 @@ impl Collector {
         }
         events
     }
-}
-
-/// The pool that a file is named after.
-pub(super) fn instance_of(name: &OsStr) -> Option<u64> {
-    u64::from_str_radix(name.to_str()?.strip_prefix("pool-")?.strip_suffix(".ticks")?, 16).ok()
 }
 
 /// Process and error of `PID-ERRNO`.

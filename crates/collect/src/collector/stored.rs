@@ -11,11 +11,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_stamp::directory::{DirectoryListing, STORED_FILE, Trust, list, private_text, replace_private};
+use tickscope_stamp::directory::{
+    DirectoryListing, STORED_FILE, Trust, instance_of, list, private_text, replace_private,
+};
 use tickscope_store::{Error, Event, EventKind, Manifest, Paths, Result};
 use tickscope_tick::{NodeName, printable};
 
-use super::recovery::instance_of;
 use super::{Collector, cpu_ns};
 use crate::ledger::{Handle, Taken};
 use crate::watched_pool::count;

@@ -110,9 +110,10 @@ impl Conductor<'_> {
             self.note(node.as_str(), EventKind::PoolLeftAlone, None, format!("in {directory}: {what}"));
         }
         let left: Vec<&Left> = left.iter().filter(|left| !left.foreign).collect();
-        for Left { node, directory, what, .. } in &left {
-            let text = format!("{what} stays in {directory}; tickscope finish takes the rest later");
-            self.note(node.as_str(), EventKind::StampsLeft, None, text);
+        for left in &left {
+            for (value, text) in left.notes() {
+                self.note(left.node.as_str(), EventKind::StampsLeft, value, text);
+            }
         }
         let Some(Left { directory, what, .. }) = left.first() else { return Ok(()) };
         let run = quoted(self.record.run.root().display());

@@ -201,8 +201,14 @@ fn a_run_holds_its_lock_and_names_its_stamp_directories_until_all_is_taken() {
 fn stamps_that_a_living_program_holds_are_looked_at_again_then_kept_and_told() {
     let (site, plan, asked) = (Site::new("held"), plan(&["a", "b"], "detect"), Asked::default());
     let node = NodeName::new("b").unwrap();
-    let left =
-        Left { node: node.clone(), directory: "/stamps".into(), what: "a pool".into(), held: true, foreign: false };
+    let left = Left {
+        node: node.clone(),
+        directory: "/stamps".into(),
+        what: "a pool".into(),
+        held: true,
+        foreign: false,
+        untaken: Vec::new(),
+    };
     let agent = SimulatedAgent { left: vec![left], ..SimulatedAgent::new(machine(1), &asked) };
     let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
     conductor.measure().unwrap();
@@ -220,7 +226,7 @@ fn stamps_that_a_living_program_holds_are_looked_at_again_then_kept_and_told() {
 fn what_strangers_put_into_a_stamp_directory_is_told_and_fails_nothing() {
     let (site, plan, asked) = (Site::new("foreign"), plan(&["a", "b"], "detect"), Asked::default());
     let (node, what) = (NodeName::new("b").unwrap(), "1 file of other users".to_owned());
-    let left = Left { node, directory: "/stamps".into(), what, held: false, foreign: true };
+    let left = Left { node, directory: "/stamps".into(), what, held: false, foreign: true, untaken: Vec::new() };
     let agent = SimulatedAgent { left: vec![left], ..SimulatedAgent::new(machine(1), &asked) };
     let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
     conductor.measure().unwrap();
