@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import duckdb
 import pytest
 import x_lap_pair
 
@@ -165,3 +166,35 @@ def test_the_first_screen_of_the_readme_says_what_a_stranger_needs_in_order(tick
     assert screen[places[3]].split() == table[0].split()
     stages = {line.split()[0] for line in table if ">" in line.split(" ")[0]}
     assert {line.split()[0] for line in screen if ">" in line.split(" ")[0] and line[0] != ">"} <= stages
+
+
+NEEDED = """
+run = { name = "hosts", seconds = 1 }
+clock.reference = "client"
+[[node]]
+name = "client"
+command = ["true"]
+ends_run = true
+"""
+
+
+def test_the_run_files_of_the_page_on_hosts_are_taken(tickscope, tmp_path):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/server").touch()
+    examples = re.findall(r"^```toml\n(.*?)^```", (TREE / "docs/hosts.md").read_text(), re.M | re.S)
+    assert len(examples) >= 3
+    for example in examples:
+        is_whole = re.search(r"^(run = |\[run\])", example, re.M)
+        (tmp_path / "run.toml").write_text(("" if is_whole else NEEDED) + example)
+        words = [tickscope, "run", "run.toml", "--check"]
+        checked = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, (example, checked.stderr)
+
+
+def test_the_readmes_sql_gives_the_quantile_of_the_table(tickscope, swinging_run):
+    sql = re.search(r"^```sql\n(.*?)^```", (TREE / "README.md").read_text(), re.M | re.S)[1]
+    shown = json.loads(said(tickscope, "show", swinging_run, "--json"))
+    stage = next(stage for stage in shown["stages"] if stage["name"] == "client.send>server.received")
+    said(tickscope, "show", swinging_run)  # which keeps the durations
+    found = duckdb.sql(sql.replace("RUN/durations/rho=50ppm", f"{swinging_run}/durations/rho=*")).fetchall()
+    assert found == [(stage["p99"]["ticks"],)]

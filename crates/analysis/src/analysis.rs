@@ -547,8 +547,17 @@ impl Analysis {
 
     /// Why nobody knows how many stamps the run lost, where its end is missing, too.
     pub fn unknown_loss(&self, events: &[Event]) -> Option<String> {
-        unknown_loss(events).or_else(|| self.cut_off.then(|| CUT_OFF.into()))
+        loss_of(events, self.cut_off)
     }
+}
+
+/// The same of a run without an analysis, such as one that only counted.
+pub fn unknown_loss_of(run: &Run, events: &[Event]) -> Result<Option<String>, Error> {
+    Ok(loss_of(events, run.state()? == RunState::CutOff))
+}
+
+fn loss_of(events: &[Event], cut_off: bool) -> Option<String> {
+    unknown_loss(events).or_else(|| cut_off.then(|| CUT_OFF.into()))
 }
 
 /// Why nobody knows how many stamps a run that was cut off lost.

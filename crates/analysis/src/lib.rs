@@ -72,7 +72,9 @@ pub use acknowledgements::Acknowledged;
 pub use age::{
     Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, DrawnAge, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
 };
-pub use analysis::{Analysis, analyse, analyse_counts, analyse_scan, analyse_with, analyse_with_figures, unknown_loss};
+pub use analysis::{
+    Analysis, analyse, analyse_counts, analyse_scan, analyse_with, analyse_with_figures, unknown_loss, unknown_loss_of,
+};
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};
@@ -102,7 +104,7 @@ pub use overview::{Overview, StageOverview};
 pub use passages::{PassageSummary, join};
 pub use public_json::{AssumptionJson, FaultJson, RelationsJson, RunJson, VERSION, role};
 pub use query::Query;
-pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
+pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, expect_anything, ready};
 pub use relations::{MachineClock, PairRelation, PairState, Relations, only_related, relations};
 pub use rivals::{
     KnownBound, NodeRivals, PublishedCase, PublishedError, PublishedErrors, RivalBound, RivalMethod, RivalWidth,

@@ -11,12 +11,13 @@ use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
 
-use crate::count_only::{counting, named};
+use crate::count_only::{counting, named, some_count};
 use crate::error::Error;
 use crate::inference::{inferred, programs_points};
 use crate::messages::MessagePair;
 use crate::null_points::{null_channels, under_null, unstamped_point};
 use crate::passages::join;
+use crate::relations::only_related;
 
 /// What is said of a run that was cut off, whoever joined it.
 const END_UNWRITTEN: &str = "the run's end was never written: figures are of what was stored";
@@ -216,6 +217,13 @@ fn nothing_stamped(run: &Run, layout: &Layout) -> Result<Error, Error> {
     } else {
         Error::work(format!("cannot show {root}: no point of the layout was stamped. {}", sentences(&reasons)))
     })
+}
+
+/// Refuses a run that no stamp is stored in, of a program or a log, and whose points do not count either; clocks alone
+/// are enough where nothing else was asked for.
+pub fn expect_anything(run: &Run) -> Result<(), Error> {
+    let has_something = !names(run)?.is_empty() || some_count(run)? || only_related(run)?;
+    if has_something { Ok(()) } else { Err(no_stamp(run)?) }
 }
 
 fn no_stamp(run: &Run) -> Result<Error, Error> {

@@ -112,7 +112,9 @@ const CLOSING_PIECES: usize = 800;
 pub fn only_related(run: &Run) -> Result<bool, Error> {
     let manifest = run.manifest();
     let bare = manifest.layout.is_empty() && manifest.nodes.iter().all(|node| node.command.is_empty());
-    Ok(bare && programs_points(run)?.is_empty() && !some_count(run)?)
+    // A collection of one node has nothing to relate: it is for stamps.
+    let has_clocks = manifest.run_file.is_some() || manifest.nodes.len() > 1;
+    Ok(bare && has_clocks && programs_points(run)?.is_empty() && !some_count(run)?)
 }
 
 /// What the evidence of a run says of every two of its machines.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tickscope_analysis::{FaultJson, Query, analyse_counts, unknown_loss};
+use tickscope_analysis::{FaultJson, Query, analyse_counts, expect_anything, unknown_loss};
 use tickscope_store::{Error, Run, RunState};
 use tickscope_tick::{counted, printable};
 
@@ -125,7 +125,10 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
     match (state, analysis) {
         (RunState::CutOff, _) => Err(Failure::work("the run was cut off: its end is missing")),
         (_, Some(analysis)) => Ok(analysis.standing(&events)?),
-        (_, None) => unknown_loss(&events).map_or(Ok(()), |loss| Err(Failure::work(loss))),
+        (_, None) => {
+            unknown_loss(&events).map_or(Ok(()), |loss| Err(Failure::work(loss)))?;
+            Ok(expect_anything(&run)?)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use tickscope_analysis::{CountedPeriod, CountedPoint, counted_points, switches_to_count};
+use tickscope_analysis::{CountedPeriod, CountedPoint, counted_points, switches_to_count, unknown_loss_of};
 use tickscope_show::terminal::{Ink, Terminal};
 use tickscope_store::{Event, Run, RunState};
 use tickscope_tick::{Place, Unit, counted, printable};
@@ -33,7 +33,13 @@ pub fn show(options: &ShowOptions, point: &str) -> Result<(), Failure> {
     let faults = Faults::of(&run)?;
     let found = counted_points(&run)?;
     let (all, faults) = (found.points, faults.also(found.refused));
-    faults.verdict(print_all(&run, all, (point, &faults), options))
+    let printed = print_all(&run, all, (point, &faults), options);
+    faults.verdict(printed.and_then(|()| standing(&run)))
+}
+
+/// How a run stands whose counts were shown: where nobody knows what was lost, they are not all.
+pub fn standing(run: &Run) -> Result<(), Failure> {
+    unknown_loss_of(run, &run.events()?.found)?.map_or(Ok(()), |loss| Err(Failure::work(loss)))
 }
 
 /// Prints what the points of a run counted that has nothing but counts, a line each.
@@ -42,12 +48,14 @@ pub fn instead(run: &Run, json: bool) -> Result<(), Failure> {
     let found = counted_points(run)?;
     let faults = faults.also(found.refused);
     if json {
-        return faults.verdict(print_counts(&found.points.iter().collect::<Vec<_>>(), &faults));
+        let printed = print_counts(&found.points.iter().collect::<Vec<_>>(), &faults);
+        return faults.verdict(printed.and_then(|()| standing(run)));
     }
     found.points.iter().try_for_each(|of| line(printable(&head(of))))?;
     let root = run.root().display();
     let more = format!("tickscope show {root} --counts has each reading, tickscope report {root} draws them");
-    faults.verdict(line(format!("these points only count, so there are no durations: {more}")))
+    line(format!("these points only count, so there are no durations: {more}"))?;
+    faults.verdict(standing(run))
 }
 
 fn print_counts(all: &[&CountedPoint], faults: &Faults) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use tickscope_analysis::probed_half_width;
 use tickscope_experiment::control::{RunRequest, ask};
 use tickscope_host::free_space::free_bytes;
 use tickscope_store::{Node, Paths, Policy, Run};
-use tickscope_tick::{counted, printable};
+use tickscope_tick::{counted, own_points, printable};
 
 use crate::chosen_run;
 use crate::failure::Failure;
@@ -62,6 +62,13 @@ pub fn channels(options: &ChannelsOptions) -> Result<(), Failure> {
 pub fn policy(options: &PolicyOptions) -> Result<(), Failure> {
     let run = chosen_run::open(Some(&options.run))?;
     let (glob, policy) = (options.points.clone(), options.policy.join(" "));
+    if own_points::are(&glob) {
+        return Err(Failure::input(format!(
+            "expected points of a program, found '{glob}', which is tickscope's own: it is evidence, and no rule is \
+             for it. tickscope channels {} lists the others",
+            run.root().display()
+        )));
+    }
     let reply = ask(run.root(), &RunRequest::Policy { glob, policy: policy.clone(), node: options.node.clone() })?;
     if channels_of(&reply, "switched") == Some(0) {
         unmatched::rule(&run, &Named { glob: &options.points, node: options.node.as_ref() }).iter().for_each(note);

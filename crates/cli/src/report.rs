@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::{expect_folder, line, print, print_json};
 use crate::show::{Opened, expect_sources, layout, only_counted, only_related, query};
-use crate::{chosen_run, relate};
+use crate::{chosen_run, counts, relate};
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -66,7 +66,7 @@ fn counts_page(run: &Run, put: impl FnOnce(&str) -> Result<(), Failure>) -> Resu
     let faults = Faults::of(run)?;
     let found = counted_points(run)?;
     put(&counts_document(run, &found.points).html())?;
-    faults.also(found.refused).verdict(Ok(()))
+    faults.also(found.refused).verdict(counts::standing(run))
 }
 
 /// Writes the page of a run that was just shown into its directory.

@@ -25,6 +25,12 @@ pub(crate) fn rule(run: &Run, named: &Named) -> Option<String> {
     let is_matched = channels.iter().any(|channel| named.is(channel));
     (!is_matched).then(|| {
         let glob = named.glob;
+        if own_points::ALL.iter().any(|own| matches(glob, own)) {
+            return format!(
+                "only tickscope's own points match '{glob}' so far, and no rule is for them: they are evidence. The \
+                 rule stays, for channels of programs that are opened later"
+            );
+        }
         format!(
             "no channel matches '{glob}' so far; the rule stays, for channels that are opened later. {}",
             hint(run, named, &channels)

@@ -587,6 +587,32 @@ fn e2e_stamps_are_not_collected_into_a_run_that_others_made_and_both_stay_whole(
 }
 
 #[test]
+fn e2e_a_collection_without_a_stamp_is_no_whole_run_whoever_asks_it() {
+    let (site, directory) = (Site::new("empty"), StampDirectory::new("e2e-empty"));
+    fs::create_dir_all(&directory.0).unwrap();
+    collect_into(&directory.0, &site.run_directory(), &[]).json(0);
+    for command in ["show", "report", "check", "figures"] {
+        let asked = Ended::of(tickscope(&[command]).arg(site.run_directory()));
+        asked.said(1, &["no stamp is stored in it"]);
+    }
+}
+
+#[test]
+fn e2e_a_collector_beside_another_makes_no_run() {
+    let (site, directory) = (Site::new("beside"), StampDirectory::new("e2e-beside"));
+    assert_eq!(stamp(&directory.0, &["threads", "1", "100"], &[]).code, Some(0));
+    let mut command = tickscope(&["collect", "--follow", "--node", "n"]);
+    let mut first =
+        command.arg(&directory.0).arg("--run").arg(site.run_directory()).stdout(Stdio::null()).spawn().unwrap();
+    let stored = || Run::open(&site.run_directory()).ok()?.stamps(&"n.work".parse().unwrap()).ok();
+    within("stamps in the first run", || stored().filter(|stamps| stamps.len() == 100));
+    collect_into(&directory.0, &site.path("other"), &[]).said(1, &["another one"]);
+    assert!(!site.path("other").exists());
+    signal(first.id() as i32, libc::SIGTERM);
+    assert!(first.wait().unwrap().success());
+}
+
+#[test]
 fn e2e_a_collector_that_is_started_again_keeps_the_node_that_the_stamps_had() {
     let (site, directory) = (Site::new("same-node"), StampDirectory::new("e2e-same-node"));
     let (run, stamper) = (site.run_directory(), compile_with("cc", "stamper", &[], "stamper"));

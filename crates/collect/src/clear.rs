@@ -67,6 +67,12 @@ pub struct Stays {
     pub stamps: bool,
 }
 
+/// Refuses a directory that a collector works in, before anything is made for another.
+pub fn expect_free(directory: &Path) -> Result<()> {
+    let trust = Trust::of(directory).map_err(|e| Error::io(directory, "look into", e))?;
+    Lock::take(&directory.join(LOCK), &trust).map(drop)
+}
+
 /// Removes the pools in `directory` whose programs have ended and of which all is stored, and the directory itself if
 /// nothing is left. An error is a directory that cannot be listed, or that a collector works in.
 pub fn clear(directory: &Path) -> Result<Cleared> {

@@ -25,7 +25,7 @@ mod sample;
 #[path = "../../store/src/scratch.rs"]
 mod scratch;
 
-pub use clear::{Cleared, Foreign, Stays, clear};
+pub use clear::{Cleared, Foreign, Stays, clear, expect_free};
 pub use clock_log::{LogForm, LogIds, LogPlace, LogPoint, LogRead, LogSyntax, LogUnit, import_log};
 pub use collector::{
     ChannelNow, Collector, Dumped, EVERY_POINT, LiveRule, Report, Settings, Switched, Trigger, UNNAMED, node_names,

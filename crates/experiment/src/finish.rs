@@ -21,7 +21,7 @@ use tickscope_store::{
 use tickscope_tick::{NodeName, counted, own_points};
 
 use crate::Error;
-use crate::agent::{Agent, Left, News, Unread};
+use crate::agent::{Agent, Left, News, Unread, UntakenPool};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::notice;
@@ -334,10 +334,11 @@ impl Ending {
             match fetched {
                 Ok(()) => {
                     self.done.push(format!("fetched what node {node} held"));
-                    let noted = self.note_gone(&node, &BTreeSet::new());
+                    let noted = self.note_gone(&node, &[]);
                     self.record.go_on(failed, noted);
                 }
                 Err(why) => {
+                    self.note_not_seen(&node);
                     let text = format!("what node {node} holds is not in the run: {why}");
                     self.record.note(node.as_str(), EventKind::StampsLeft, None, text.clone());
                     let then = "Run this again once it can be reached, and what holds stamps there has ended";
@@ -377,6 +378,7 @@ impl Ending {
         match left.iter().find(|left| !left.foreign) {
             // Its agent goes on: it would take its word of what was stored with it.
             Some(left) => {
+                self.note_gone(node, &left.untaken)?;
                 self.note_untaken(node, left);
                 Err(Error::work(format!("{} stays in {} there", left.what, left.directory)))
             }
@@ -400,9 +402,11 @@ impl Ending {
     fn take_stamps(&mut self, failed: &mut Option<Error>) -> BTreeMap<NodeName, PathBuf> {
         let mut kept = BTreeMap::new();
         for (node, directory) in self.directories() {
-            let present = leftovers::pools_in(&directory);
             let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
-            let noted = self.note_gone(&node, &present);
+            let noted = match &taken {
+                Ok(left) => self.note_gone(&node, left.as_ref().map_or(&[], |left| &left.untaken)),
+                Err(_) => Ok(self.note_not_seen(&node)),
+            };
             self.record.go_on(failed, noted);
             match taken {
                 Ok(None) => {}
@@ -446,18 +450,23 @@ impl Ending {
         }
     }
 
-    /// Notes that pools which could not be taken are gone now, with what they held: they did not lie there when this
-    /// attempt began, and no channel of the run is theirs.
-    fn note_gone(&mut self, node: &NodeName, present: &BTreeSet<u64>) -> Result<(), Error> {
-        let Some(untaken) = self.untaken.remove(node.as_str()) else { return Ok(()) };
+    /// Notes again what could not be taken before, where nobody could look now.
+    fn note_not_seen(&mut self, node: &NodeName) {
+        for pool in self.untaken.remove(node.as_str()).unwrap_or_default() {
+            let text = format!("{} of {node} could not be taken: its stamps are not in the run", pool_file(pool));
+            self.record.note(node.as_str(), EventKind::StampsLeft, Some(pool.cast_signed()), text);
+        }
+    }
+
+    /// Notes that pools which could not be taken before are gone now, with what they held: they do not stay, and no
+    /// channel of the run is theirs.
+    fn note_gone(&mut self, node: &NodeName, stay: &[UntakenPool]) -> Result<(), Error> {
+        let Some(mut untaken) = self.untaken.remove(node.as_str()) else { return Ok(()) };
+        stay.iter().for_each(|pool| _ = untaken.remove(&pool.instance));
         let channels = self.run().paths().channels(node.as_str());
         let channels = if channels.exists() { read_channels(&channels)? } else { Vec::new() };
         let taken: BTreeSet<u64> = channels.iter().map(|channel| channel.pool).collect();
-        let gone: Vec<String> = untaken
-            .iter()
-            .filter(|pool| !present.contains(pool) && !taken.contains(pool))
-            .map(|pool| pool_file(*pool))
-            .collect();
+        let gone: Vec<String> = untaken.difference(&taken).map(|pool| pool_file(*pool)).collect();
         if !gone.is_empty() {
             let gone = gone.join(", ");
             let text = format!("{gone} of {node} could not be read, and is gone: how many stamps it held is not known");

@@ -9,7 +9,7 @@
 //! sticky and a run's folder is this user's to write, so nobody else can put a link in their place once looked at.
 //! Deliberately absent: taking stamps, which is the collector's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -218,13 +218,6 @@ pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Vec<Left>, Erro
 
 fn in_words(Stays { path, why, .. }: &Stays) -> String {
     format!("{}, which {why},", path.file_name().unwrap_or_default().to_string_lossy())
-}
-
-/// Instances of the pools that lie in a node's stamp directory, whoever owns or holds them.
-pub(crate) fn pools_in(directory: &Path) -> BTreeSet<u64> {
-    let places = entries(directory).into_iter().filter(|path| path.is_dir() && !path.is_symlink());
-    let files = places.flat_map(|folder| entries(&folder)).chain(entries(directory));
-    files.filter_map(|path| instance_of(path.file_name()?)).collect()
 }
 
 /// In words: what strangers put into a stamp directory.

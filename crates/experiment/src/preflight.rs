@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
-use tickscope_store::{Manifest, OF_A_RUN, Paths, Run, SameBoot};
+use tickscope_store::{Manifest, OF_A_RUN, Paths, Run, SameBoot, Writing};
 use tickscope_tick::{NodeName, counted, printable, quoted};
 
 use crate::Error;
@@ -95,6 +95,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
                 printable(&directory)
             );
         }
+        let what = if what.is_empty() { "its clocks alone".into() } else { what };
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
         let (name, address) = (&node.name, &addresses[&node.name]);
         let through: Vec<String> = node.connect.iter().map(quoted).collect();
@@ -342,6 +343,11 @@ impl Claimed {
             // That the start failed is told; what cannot be removed stays.
             let _ = if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) };
         }
+        // The disk may have filled between the two files.
+        let lock = Paths::of(&self.root).lock();
+        if !Paths::of(&self.root).manifest().exists() && Writing::is_held(&lock).is_ok_and(|held| !held) {
+            let _ = fs::remove_file(lock);
+        }
         self.let_go();
         // Somebody may have put something there.
         self.missing.iter().for_each(|directory| drop(fs::remove_dir(directory)));
@@ -420,13 +426,20 @@ mod tests {
             for name in ["stamps", "mine", PASSES] {
                 fs::create_dir(root.join(name)).unwrap();
             }
+            fs::write(root.join("run.lock"), "").unwrap();
             claimed.remove();
             let stays = |name: &str| root.join(name).exists();
             let own = has_begun == Some(true);
             assert_eq!(["stamps", "mine", PASSES, CLAIM].map(stays), [!own, true, false, false], "{has_begun:?}");
-            assert_eq!(stays("run.json"), has_begun == Some(false));
+            assert_eq!(["run.json", "run.lock"].map(stays), [has_begun == Some(false); 2], "{has_begun:?}");
             fs::remove_dir_all(&root).unwrap();
         }
+        let claimed = Claimed::take(&root).unwrap();
+        let held = Writing::hold(&root.join("run.lock")).unwrap();
+        claimed.remove();
+        assert!(root.join("run.lock").exists(), "somebody writes a run there");
+        drop(held);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

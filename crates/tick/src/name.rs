@@ -38,10 +38,19 @@ pub mod own_points {
         ((asker << BITS) | answerer) as i32
     }
 
+    /// All of them; of those that hold brackets of a clock their common beginning.
+    pub const ALL: [&str; 6] = [
+        CLOCK_BRACKET,
+        ID_ORIGINAL,
+        PROBE_REQUEST_SENT,
+        PROBE_REQUEST_RECEIVED,
+        PROBE_REPLY_SENT,
+        PROBE_REPLY_RECEIVED,
+    ];
+
     /// Returns whether a point of that name is tickscope's own, not the program's.
     pub fn are(name: &str) -> bool {
-        let probes = [PROBE_REQUEST_SENT, PROBE_REQUEST_RECEIVED, PROBE_REPLY_SENT, PROBE_REPLY_RECEIVED];
-        name.starts_with(CLOCK_BRACKET) || name == ID_ORIGINAL || probes.contains(&name)
+        name.starts_with(CLOCK_BRACKET) || ALL.contains(&name)
     }
 }
 

@@ -13,6 +13,8 @@ use crate::{Durations, Layout, StageDurations, StageRole, StageTally, Traces};
 pub struct Share {
     /// Index of the whole in [`Layout::stages`]: the first whose route passes the stage.
     pub whole: usize,
+    /// Whether the stage is all of it: the whole itself, or the only stage of its route.
+    pub is_whole: bool,
     /// How many traces.
     pub traces: u64,
     /// The stage: sums of its estimates, lower ends and upper ends.
@@ -71,7 +73,8 @@ impl SharePlan {
                 continue;
             }
             for &part in parts {
-                let share = shares[part].get_or_insert(Share { whole: *stage, ..Share::default() });
+                let is_whole = part == *stage || route.len() == 1;
+                let share = shares[part].get_or_insert(Share { whole: *stage, is_whole, ..Share::default() });
                 values(part).into_iter().for_each(|values| share.add(values, of));
             }
         }
@@ -93,7 +96,8 @@ pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations
         let sums = |stage: usize| Sums::of(&durations.stages()[stage], &rows);
         let of = sums(whole);
         for part in parts {
-            let share = Share { whole, traces: rows.len() as u64, part: sums(part), of };
+            let is_whole = part == whole || route.len() == 1;
+            let share = Share { whole, is_whole, traces: rows.len() as u64, part: sums(part), of };
             tallies.get_mut(part).into_iter().for_each(|tally| Share::merge_into(&mut tally.share, Some(share)));
         }
     }
@@ -121,7 +125,7 @@ impl Share {
     /// Adds what is known of further traces.
     pub fn merge_into(all: &mut Option<Self>, later: Option<Self>) {
         let Some(later) = later else { return };
-        let all = all.get_or_insert(Self { whole: later.whole, ..Self::default() });
+        let all = all.get_or_insert(Self { whole: later.whole, is_whole: later.is_whole, ..Self::default() });
         all.traces += later.traces;
         all.part.merge(later.part);
         all.of.merge(later.of);
@@ -131,6 +135,9 @@ impl Share {
     /// the whole may have taken no time: nothing bounds a part of nothing.
     pub fn per_million(&self) -> Option<[i64; 3]> {
         let (part, of) = (self.part, self.of);
+        if self.is_whole {
+            return Some([MILLION as i64; 3]); // whatever the bounds of both are
+        }
         if of.lo <= 0 {
             return None;
         }
@@ -170,7 +177,14 @@ mod tests {
 
     fn share(part: [i128; 3], of: [i128; 3]) -> Option<[i64; 3]> {
         let sums = |[lo, estimate, hi]: [i128; 3]| Sums { estimate, lo, hi };
-        Share { whole: 0, traces: 1, part: sums(part), of: sums(of) }.per_million()
+        Share { whole: 0, is_whole: false, traces: 1, part: sums(part), of: sums(of) }.per_million()
+    }
+
+    #[test]
+    fn the_only_stage_of_a_route_is_all_of_it_whatever_the_bounds() {
+        let sums = Sums { estimate: 5, lo: -40, hi: 50 };
+        let share = Share { whole: 1, is_whole: true, traces: 1, part: sums, of: sums };
+        assert_eq!(share.per_million(), Some([1_000_000; 3]));
     }
 
     #[test]

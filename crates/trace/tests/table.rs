@@ -216,7 +216,7 @@ fn the_slowest_stage_is_one_only_where_no_other_stage_of_the_path_reaches_it() {
 fn the_largest_share_is_one_stage_only_where_no_other_of_its_whole_reaches_it_whatever_the_medians() {
     let share = |whole, lo: i128, hi: i128| {
         let part = Sums { estimate: (lo + hi) / 2, lo, hi };
-        Some(Share { whole, traces: 3, part, of: Sums { estimate: 900, lo: 890, hi: 910 } })
+        Some(Share { whole, is_whole: false, traces: 3, part, of: Sums { estimate: 900, lo: 890, hi: 910 } })
     };
     let rows = |lo| {
         let stage = |name, median, share| StageRow { share, ..row(name, StageRole::Path, median, median, median) };

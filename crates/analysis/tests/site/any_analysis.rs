@@ -92,7 +92,7 @@ fn share(mut ends: [i64; 3]) -> Option<Share> {
     ends.sort_unstable();
     let [lo, estimate, hi] = ends.map(i128::from);
     let of = Sums { estimate: 1 << 63, lo: 1, hi: 1 << 64 };
-    Some(Share { whole: 0, traces: 1, part: Sums { estimate, lo, hi }, of })
+    Some(Share { whole: 0, is_whole: false, traces: 1, part: Sums { estimate, lo, hi }, of })
 }
 
 /// One method beside ours.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickscope_collect::{Collector, EVERY_POINT, Report, Settings, UNNAMED};
+use tickscope_collect::{Collector, EVERY_POINT, Report, Settings, UNNAMED, expect_free};
 use tickscope_stamp::directory::{KEY_FILE, STORED_FILE, user_of};
 use tickscope_store::{EncodingChoice, Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName, quoted};
@@ -85,7 +85,13 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     let CollectorSettings { directory, run, node, follow, .. } = settings;
     Event::expect_node(node).map_err(Error::input)?;
     expect_stamp_directory(directory)?;
-    let part = if settings.conducted { None } else { Some(Part::begin(settings)?) };
+    let part = match settings.conducted {
+        true => None,
+        false => {
+            expect_free(directory).map_err(|error| settings.told(error))?;
+            Some(Part::begin(settings)?)
+        }
+    };
     let mut how = Settings::new(directory, run, node.clone());
     if settings.conducted {
         // A run of another schema is refused before anything is taken.
@@ -227,7 +233,6 @@ fn prepare_process() {
     }
 }
 
-/// Refuses what is no stamp directory: one is empty, or has something of tickscope's in it.
 /// Refuses a directory that stamps cannot lie in: one of other files, or none.
 pub(crate) fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
     let wrong = |found: &str| {
