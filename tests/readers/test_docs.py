@@ -194,7 +194,7 @@ def test_the_run_files_of_the_page_on_hosts_are_taken(tickscope, tmp_path):
 def test_the_readmes_sql_gives_the_quantile_of_the_table(tickscope, swinging_run):
     sql = re.search(r"^```sql\n(.*?)^```", (TREE / "README.md").read_text(), re.M | re.S)[1]
     shown = json.loads(said(tickscope, "show", swinging_run, "--json"))
-    stage = next(stage for stage in shown["stages"] if stage["name"] == "client.send>server.received")
+    stage = next(stage for stage in shown["stages"] if stage["stage"] == "client.send>server.received")
     said(tickscope, "show", swinging_run)  # which keeps the durations
     found = duckdb.sql(sql.replace("RUN/durations/rho=50ppm", f"{swinging_run}/durations/rho=*")).fetchall()
     assert found == [(stage["p99"]["ticks"],)]

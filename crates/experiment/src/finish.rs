@@ -405,7 +405,10 @@ impl Ending {
             let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
             let noted = match &taken {
                 Ok(left) => self.note_gone(&node, left.as_ref().map_or(&[], |left| &left.untaken)),
-                Err(_) => Ok(self.note_not_seen(&node)),
+                Err(_) => {
+                    self.note_not_seen(&node);
+                    Ok(())
+                }
             };
             self.record.go_on(failed, noted);
             match taken {
