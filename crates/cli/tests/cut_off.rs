@@ -271,7 +271,7 @@ fn e2e_finish_names_a_file_that_nobody_can_read_and_does_not_know_what_it_held_o
     scene.until_nobody_writes();
     let folder = scene.folders().remove(0);
     let is_free = |node: &&str| tickscope_collect::expect_free(&folder.join(node)).is_ok();
-    within("that no collector works there", || NODES.iter().all(|node| is_free(&node)).then_some(()));
+    within("that no collector works there", || NODES.iter().all(is_free).then_some(()));
     // The one is of another version for a while; the other is damaged, and somebody removes it.
     let mut late = Command::new(&stamper);
     late.arg(&scene.returned[0].0).args(["slow", "1", "100"]).env("TICKSCOPE_DIR", folder.join("a"));
