@@ -68,9 +68,13 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == 1
 
 
-@pytest.mark.skipif(not IS_HERE, reason="Storm is not here. Run make storm")
-def test_e2e_every_window_is_right_and_each_operator_has_its_time(tickscope, tmp_path):
-    text = (TREE / "experiments/ysb.toml").read_text()
+HAS_STORM = pytest.mark.skipif(not IS_HERE, reason="Storm is not here. Run make storm")
+
+
+@HAS_STORM
+@pytest.mark.parametrize("name", ["ysb", "ysb-factory"])
+def test_e2e_every_window_is_right_and_each_operator_has_its_time(name, tickscope, tmp_path):
+    text = (TREE / f"experiments/{name}.toml").read_text()
     text = text.replace("../target/release/tickscope", str(tickscope)).replace("../", f"{TREE}/")
     (tmp_path / "ysb.toml").write_text(text)
     words = [tickscope, "run", tmp_path / "ysb.toml", "--out", tmp_path / "run", "--json"]
@@ -81,3 +85,13 @@ def test_e2e_every_window_is_right_and_each_operator_has_its_time(tickscope, tmp
     views = recount.recounted(TREE / "build/storm", 10_000)[0]
     assert all(counts[f"storm.{name}-in>storm.{name}-out"] == views for name in ("project", "join", "count"))
     assert counts["storm.filter-in>storm.filter-out"] == 10_000
+
+
+@HAS_STORM
+def test_the_object_factory_loses_nothing_whatever_its_queues_and_ends(tmp_path):
+    libraries = f"{TREE}/build/storm/lib/*"
+    names = ["src/tickscope/storm/ObjectFactory", "src/tickscope/storm/Codec", "src/tickscope/storm/Operators"]
+    sources = [STORM / f"{name}.java" for name in [*names, "tests/ObjectFactoryTest"]]
+    subprocess.run(["javac", "-cp", libraries, "-d", tmp_path, *sources], check=True)
+    words = ["java", "-cp", f"{tmp_path}:{libraries}", "tickscope.storm.ObjectFactoryTest"]
+    subprocess.run(words, check=True, timeout=300)

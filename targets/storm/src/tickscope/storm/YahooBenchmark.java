@@ -12,7 +12,9 @@ import tickscope.storm.Operators.Projected;
 import tickscope.storm.Operators.Windows;
 
 /**
- * The Yahoo streaming benchmark on Storm in local mode: {@code YahooBenchmark ADDRESS PORT REDIS-HOST REDIS-PORT}.
+ * The Yahoo streaming benchmark on Storm in local mode: {@code YahooBenchmark ADDRESS PORT REDIS-HOST REDIS-PORT
+ * [THREADS]}. With THREADS an object factory of so many deserialises, each for a connection of its own, in place of the
+ * first operator.
  *
  * <p>Reads events at that port, a line of JSON each, and counts views by campaign and window into Redis, which knows
  * the campaign of each ad. Ends once the connection did and all of it was counted: sets {@code done} in Redis, and prints a
@@ -20,7 +22,7 @@ import tickscope.storm.Operators.Windows;
  */
 public final class YahooBenchmark {
     private static final CountDownLatch DONE = new CountDownLatch(1);
-    private static final AtomicLong EVENTS = new AtomicLong();
+    static final AtomicLong EVENTS = new AtomicLong();
     private static final AtomicLong VIEWS = new AtomicLong();
     private static final long FLUSH_NS = 1_000_000_000;
     private static volatile String failure;
@@ -44,13 +46,14 @@ public final class YahooBenchmark {
 
     /** Runs it to its end. */
     public static void main(String[] words) throws Exception {
-        if (words.length != 4) {
-            System.err.println("expected ADDRESS PORT REDIS-HOST REDIS-PORT, found " + words.length + " words");
+        if (words.length != 4 && words.length != 5) {
+            System.err.println("expected ADDRESS PORT REDIS-HOST REDIS-PORT [THREADS], found " + words.length + " words");
             System.exit(2);
         }
         Place redis = new Place(words[2], Integer.parseInt(words[3]));
         redis.redis().ask("PING");
-        TopologyBuilder topology = topology(words[0], Integer.parseInt(words[1]), redis);
+        int threads = words.length < 5 ? 0 : Integer.parseInt(words[4]);
+        TopologyBuilder topology = topology(words[0], Integer.parseInt(words[1]), threads, redis);
         Config config = new Config();
         config.setNumAckers(0);
         config.setDebug(false);
@@ -69,13 +72,17 @@ public final class YahooBenchmark {
         System.exit(0);
     }
 
-    private static TopologyBuilder topology(String host, int port, Place redis) {
+    private static TopologyBuilder topology(String host, int port, int threads, Place redis) {
         TopologyBuilder topology = new TopologyBuilder();
-        topology.setSpout("lines", new LineSpout(host, port), 1);
-        operator(topology, "deserialise", "lines", () -> Operator.of(byte[].class, LineSpout::idOf, line -> {
-            EVENTS.incrementAndGet();
-            return Operators.deserialise(line);
-        }));
+        if (threads > 0) {
+            topology.setSpout("deserialise", new FactorySpout(host, port, threads), 1);
+        } else {
+            topology.setSpout("lines", new LineSpout(host, port), 1);
+            operator(topology, "deserialise", "lines", () -> Operator.of(byte[].class, LineSpout::idOf, line -> {
+                EVENTS.incrementAndGet();
+                return Operators.deserialise(line);
+            }));
+        }
         operator(topology, "filter", "deserialise",
                 () -> Operator.of(Event.class, Event::id, event -> event.isView() ? event : null));
         operator(topology, "project", "filter", () -> Operator.of(Event.class, Event::id, Event::projected));
