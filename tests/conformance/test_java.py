@@ -87,8 +87,8 @@ def table(collector, folder, home, counter):
     """Of a run of experiments/java.toml over loopback, one second long."""
     words = java("Programs")
     echo = folder / "udp-echo"
-    source, include = TREE / "targets/udp-echo/udp-echo.c", TREE / "crates/stamp/include"
-    subprocess.run(["cc", "-std=gnu11", "-O2", "-pthread", "-I", include, "-o", echo, source], check=True)
+    source = TREE / "targets/udp-echo/udp-echo.c"
+    subprocess.run([TREE / "tests/compiled.py", "cc", "-D_GNU_SOURCE", "-o", echo, source], check=True)
     replaced = {
         "../build/udp-echo": str(echo),
         "../build/tickscope.jar": str(JAR),

@@ -31,8 +31,8 @@ def tickscope():
 def echo(tmp_path_factory):
     """The target."""
     program = tmp_path_factory.mktemp("build") / "udp-echo"
-    flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-I", TREE / "crates/stamp/include"]
-    subprocess.run(["cc", *flags, "-o", program, TREE / "targets/udp-echo/udp-echo.c"], check=True)
+    source = TREE / "targets/udp-echo/udp-echo.c"
+    subprocess.run([TREE / "tests/compiled.py", "cc", "-D_GNU_SOURCE", "-o", program, source], check=True)
     return program
 
 

@@ -73,8 +73,7 @@ def tickscope():
 def udp_echo(tmp_path_factory):
     program = tmp_path_factory.mktemp("build") / "udp-echo"
     source = TREE / "targets/udp-echo/udp-echo.c"
-    flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-I", TREE / "crates/stamp/include"]
-    subprocess.run(["cc", *flags, "-o", program, source], check=True)
+    subprocess.run([TREE / "tests/compiled.py", "cc", "-D_GNU_SOURCE", "-o", program, source], check=True)
     return program
 
 

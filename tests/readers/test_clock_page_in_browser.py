@@ -46,8 +46,8 @@ def example_run(tickscope, tmp_path_factory):
     """A short run of targets/cm-star over loopback."""
     folder = tmp_path_factory.mktemp("cm-star")
     program = folder / "cm-star"
-    flags = ["-std=gnu11", "-O2", "-pthread", "-I", TREE / "crates/stamp/include"]
-    subprocess.run(["cc", *flags, "-o", program, TREE / "targets/cm-star/cm-star.c"], check=True)
+    source = TREE / "targets/cm-star/cm-star.c"
+    subprocess.run([TREE / "tests/compiled.py", "cc", "-D_GNU_SOURCE", "-o", program, source], check=True)
     text = (TREE / "experiments/cm-star.toml").read_text()
     for was, now in {
         "../build/cm-star": str(program), '"auto"': '"loopback"', "probes_hz = 1000": f"probes_hz = 500\nprobe_port = {free_port()}",

@@ -61,8 +61,8 @@ def sweep_of(run, folder):
 
 def sustain_file(folder):
     """A search among two rates, of which a queue does not survive the higher one."""
-    source, include = TREE / "targets/queue/queue.c", TREE / "crates/stamp/include"
-    subprocess.run(["cc", "-pthread", "-D_GNU_SOURCE", "-I", include, "-o", folder / "queue", source], check=True)
+    source = TREE / "targets/queue/queue.c"
+    subprocess.run([TREE / "tests/compiled.py", "cc", "-D_GNU_SOURCE", "-o", folder / "queue", source], check=True)
     options = "--rate {rate} --seconds {seconds} --capacity 1000000 --buffer 100000 --linger 60000 --late 60000"
     command = f"[ {{rate}} = 1000 ] || exit 7; exec {folder / 'queue'} {options}"
     (folder / "queue.toml").write_text(f"""

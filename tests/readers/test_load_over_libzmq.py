@@ -44,8 +44,8 @@ def test_a_socket_of_libzmq_that_is_no_pull_is_refused(tickscope):
 def test_the_targets_in_c_are_bound_as_libzmq_is(tmp_path):
     """libzmq's PUSH takes `targets/zmq-pull` for one of its own."""
     program = tmp_path / "zmq-pull"
-    flags = ["-O2", "-pthread", "-I", TREE / "crates/stamp/include"]
-    subprocess.run(["cc", *flags, "-o", program, TREE / "targets/zmq-pull/zmq-pull.c"], check=True)
+    source = TREE / "targets/zmq-pull/zmq-pull.c"
+    subprocess.run([TREE / "tests/compiled.py", "cc", "-std=gnu11", "-o", program, source], check=True)
     pull = subprocess.Popen(
         [program, own_address(), "0", "--senders", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

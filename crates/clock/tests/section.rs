@@ -25,13 +25,12 @@ fn sections() -> usize {
 
 /// Compiles a program of the stamp library's tests.
 fn compile(program: &str, compiler: &str, flags: &[&str]) -> PathBuf {
-    let stamp = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stamp");
-    let source = stamp.join("tests/c").join(program).with_extension("c");
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let source = tree.join("crates/stamp/tests/c").join(program).with_extension("c");
     let name = format!("{program}-{}-{}", flags.concat().replace(['-', '+', '='], ""), std::process::id());
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let mut command = Command::new(compiler);
-    command.args(["-Wall", "-Wextra", "-Werror", "-O2", "-pthread"]).args(flags).arg("-I").arg(stamp.join("include"));
-    let compiled = command.arg("-o").arg(&program).arg(source).arg("-ldl").output().unwrap();
+    let mut command = Command::new(tree.join("tests/compiled.py"));
+    let compiled = command.arg(compiler).args(flags).arg("-o").arg(&program).arg(source).output().unwrap();
     assert!(compiled.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&compiled.stderr));
     program
 }

@@ -34,16 +34,13 @@ pub fn compile(compiler: &str, source: &Path, flags: &[&str], output: &str) -> P
     let program = folder.join(format!("{output}-{}-{serial}", std::process::id()));
     let (libraries, others): (Vec<&str>, Vec<&str>) =
         flags.iter().partition(|flag| flag.starts_with("-l") || flag.starts_with("-Wl,"));
-    let compiled = Command::new(compiler)
-        .args(["-Wall", "-Wextra", "-Werror", "-O2", "-pthread"])
+    let compiled = Command::new(stamp_crate().join("../../tests/compiled.py"))
+        .arg(compiler)
         .args(others)
-        .arg("-I")
-        .arg(stamp_crate().join("include"))
         .arg("-o")
         .arg(&program)
-        .arg(source)
+        .arg(source.canonicalize().unwrap())
         .args(libraries)
-        .arg("-ldl")
         .output()
         .unwrap();
     assert!(
