@@ -10,7 +10,7 @@ setup: ## check the machine, make .venv
 python: setup ## the Python package, installed in .venv
 	@scripts/python.sh
 
-spark: python ## pyspark in .venv, 434 MB, for the tests of runs on Spark
+spark: python ## pyspark and moto in .venv, 550 MB, for the tests of runs on Spark and in storage
 	@scripts/setup.sh spark
 
 machine: ## check what a build needs

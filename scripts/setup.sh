@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
 # `setup.sh build`: only what the command and the demo need; `setup.sh forwarder`: libraries of that target, besides;
-# `setup.sh spark`: pyspark into .venv, once that is there; `setup.sh storm`: what its topology needs.
+# `setup.sh spark`: pyspark, and an S3 server for tests, into .venv, once that is there; `setup.sh storm`: what its topology needs.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -64,7 +64,7 @@ if [ "${1:-}" = spark ]; then
     [ -x .venv/bin/pip ] || fail "expected .venv, found none. Run scripts/setup.sh"
     wanted=$(sha256sum python/requirements-spark.txt | cut -d' ' -f1)
     if [ "$(cat .venv/requirements-spark.sha256 2>/dev/null)" != "$wanted" ]; then
-        say "installing pyspark into .venv (434 MB)"
+        say "installing pyspark and moto into .venv (550 MB)"
         .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements-spark.txt
         echo "$wanted" > .venv/requirements-spark.sha256
     fi

@@ -228,7 +228,7 @@ def print_left_out(heavy):
     if shutil.which("babeltrace2") is None:
         print("left out: export --ctf read by babeltrace2, there is none. Run scripts/setup.sh as root")
     if not list((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark")):
-        print("left out: the table of a run on Spark, there is no pyspark. Run scripts/setup.sh spark")
+        print("left out: runs on Spark and in s3://, there is no pyspark. Run scripts/setup.sh spark")
     if not (ROOT / "build/storm.jar").exists() or shutil.which("redis-server") is None:
         print("left out: the Yahoo benchmark on Storm, which is not here. Run make storm")
     path = f"{os.environ['PATH']}:/usr/sbin:{ROOT}/build/rivals/usr/sbin"

@@ -5,6 +5,7 @@
 //! files are read; a stamp neither allocates nor lets them run. Deliberately absent: arithmetic on ticks.
 
 mod clock_map;
+mod digest;
 mod error;
 mod point;
 mod run;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 mod _tickscope {
     #[pymodule_export]
     use super::clock_map::ClockMap;
+    #[pymodule_export]
+    use super::digest::{digest, is_own_point};
     #[pymodule_export]
     use super::error::{Finding, TickscopeError};
     #[pymodule_export]

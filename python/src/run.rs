@@ -219,6 +219,13 @@ impl Run {
         })
     }
 
+    /// Segments of `node.point`, of which the footers were read, and why others cannot be: for whoever reads and checks
+    /// the rest elsewhere.
+    fn segments(&self, point: &str) -> Result<Files, Refusal> {
+        let listing = self.opened.files(Table::Stamps(&self.known(point)?))?;
+        Ok((listing.found, listing.refused.iter().map(ToString::to_string).collect()))
+    }
+
     /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets`, `counts` or `traces`.
     #[pyo3(signature = (table, point = None))]
     fn files(&self, table: &str, point: Option<&str>) -> Result<Files, Refusal> {

@@ -32,11 +32,16 @@ if TYPE_CHECKING:
         compare,
         open,
     )
+    from tickscope.runs import Runs
 
 # What a measured program does not carry: DuckDB and pyarrow are imported when a run is opened.
-_LATER = dict.fromkeys(("ClockMap", "Segment"), "clock_map") | dict.fromkeys(
-    ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "compare", "open"),
-    "run",
+_LATER = (
+    dict.fromkeys(("ClockMap", "Segment"), "clock_map")
+    | {"Runs": "runs"}
+    | dict.fromkeys(
+        ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "compare", "open"),
+        "run",
+    )
 )
 
 __all__ = [
@@ -47,6 +52,7 @@ __all__ = [
     "Point",
     "RefusedFileWarning",
     "Run",
+    "Runs",
     "Section",
     "Segment",
     "TickscopeError",

@@ -21,6 +21,8 @@ import pyarrow
 from tickscope import _tickscope
 from tickscope.clock_map import ClockMap
 from tickscope.query import ask
+from tickscope.runs import Runs, found
+from tickscope.storage import Copy, is_address, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as _SparkSession
@@ -58,6 +60,10 @@ Layout = Mapping[str, Any] | None
 """A layout to ask by, with the keys of a run file's `[layout]`; `None`: the run's own, or inferred."""
 
 
+Many = list[str] | list[Path] | list[str | Path]
+"""Paths and addresses, with `*` in their last part for all runs there."""
+
+
 @overload
 def open(
     run: str | Path,
@@ -69,18 +75,30 @@ def open(
 def open(
     run: str | Path, connection: _SparkSession | None = None, layout: Layout = None, *, engine: Literal["spark"]
 ) -> SparkRun: ...
-def open(run: str | Path, connection: Any = None, layout: Layout = None, engine: str = "duckdb") -> Run | SparkRun:
-    """Opens a run's directory. Relations belong to `connection`, DuckDB's default one unless given.
+@overload
+def open(run: Many, connection: Any = None, layout: Layout = None, engine: str = "duckdb") -> Runs: ...
+def open(
+    run: str | Path | Many, connection: Any = None, layout: Layout = None, engine: str = "duckdb"
+) -> Run | SparkRun | Runs:
+    """Opens a run's directory, or its address in storage (`s3://BUCKET/RUN`); of a list, all runs that it names.
 
-    `engine="spark"`: Spark computes, by a session of its own on the Spark of the session `connection`.
+    Relations belong to `connection`, DuckDB's default one unless given. `engine="spark"`: Spark computes, by a session
+    of its own on the Spark of the session `connection`.
     """
+    if engine not in ("duckdb", "spark"):
+        raise _tickscope.TickscopeError(f"expected the engine 'duckdb' or 'spark', found {engine!r}")
+    if isinstance(run, str | Path):
+        one: Run | SparkRun = _open_one(run, connection, layout, engine)
+        return one
+    return Runs([_open_one(place, connection, layout, engine) for place in found(run)])
+
+
+def _open_one(run: str | Path, connection: Any, layout: Layout, engine: str) -> Any:
     if engine == "duckdb":
         return Run(run, connection, layout)
-    if engine == "spark":
-        from tickscope.spark import SparkRun
+    from tickscope.spark import SparkRun
 
-        return SparkRun(Run(run, None, layout), connection)
-    raise _tickscope.TickscopeError(f"expected the engine 'duckdb' or 'spark', found {engine!r}")
+    return SparkRun(Run(run, None, layout, stamps=False), connection)
 
 
 def compare(
@@ -112,12 +130,20 @@ class Run:
     again to see more."""
 
     def __init__(
-        self, root: str | Path, connection: duckdb.DuckDBPyConnection | None = None, layout: Layout = None
+        self,
+        root: str | Path,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        layout: Layout = None,
+        stamps: bool = True,
     ) -> None:
-        self.root = Path(root)
+        self.address: str = str(root)
+        """The path or the address that it was opened by."""
+        self.copy = Copy(str(root), stamps) if is_address(root) else None
+        """Of a run in storage, the folder here."""
+        self.root = Path(root) if self.copy is None else self.copy.root
         self._inner = _tickscope.Run(self.root, _layout_json(layout))
         for fault in self._inner.faults():
-            warnings.warn(fault, DamagedRunWarning, stacklevel=3)
+            warnings.warn(self.copy.named(fault) if self.copy else fault, DamagedRunWarning, stacklevel=3)
         self.unfinished: str | None = self._inner.unfinished()
         """Why figures are of a part of the run, and what helps; `None`: it has come to its end."""
         if self.unfinished is not None:
@@ -134,7 +160,7 @@ class Run:
         return self._inner.notes()
 
     def __repr__(self) -> str:
-        return f"<tickscope.Run {self.root}>"
+        return f"<tickscope.Run {shown(self.address) if self.copy else self.address}>"
 
     def _repr_html_(self) -> str:
         """What `tickscope show` prints, for a notebook; where there is no table, why."""

@@ -8,6 +8,9 @@ The core, on the driver, says which files are sound and what the clocks are; Spa
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
@@ -17,21 +20,25 @@ import pyarrow
 
 from tickscope import _tickscope
 from tickscope.portable import CAUSES, COLUMNS, Plan, causes, prepare, stage_durations, stage_rows, wide_durations
+from tickscope.storage import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as _DataFrame
     from pyspark.sql import SparkSession as _SparkSession
 
     from tickscope.run import Rho, Run, Sources
+    from tickscope.storage import Copy
 
 TESTED = "4.0"
 """The release of Spark that the tests run on."""
 
+_TOLD = re.compile(r"TickscopeError: (.*)")
+"""What an executor said, within what Spark says."""
 _STAMPS = "tick bigint, id bigint, kind int, attempt int, ids int"
 
 
 class SparkRun:
-    """A run's directory, whose stamps Spark reads; the directory must be at the same path on every executor."""
+    """A run whose stamps Spark reads: a directory at the same path on every executor, or an address in storage."""
 
     def __init__(self, run: Run, session: _SparkSession | None = None) -> None:
         if run.unfinished is not None and run.unfinished.startswith("this run goes on"):
@@ -40,9 +47,10 @@ class SparkRun:
                 "would change while they are read; wait for its end, or open it without engine"
             )
         self._run, self._session = run, _own(session)
+        self.address, self.manifest = run.address, run.manifest
 
     def __repr__(self) -> str:
-        return f"<tickscope.SparkRun {self._run.root}>"
+        return repr(self._run).replace("Run", "SparkRun", 1)
 
     def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> _DataFrame:
         """One row a stage: counts, quantiles and mean between their bounds, in ticks; the columns of `Run.stages` that
@@ -75,21 +83,31 @@ class SparkRun:
         from tickscope.run import _query
 
         asked = _query(rho, slew, sources)
-        plan, engine = Plan(*self._run._inner.plan(asked)), _OnSpark(self._session)
+        self._expect_traces()
+        plan, engine = Plan(*self._run._inner.plan(asked)), _OnSpark(self._session, self._run.copy)
         self._run._warn(asked)
         self._expect_one_meaning()
         prepare(plan, engine, [self._files(name) for name, *_ in plan.points])
         return plan, engine
 
     def _files(self, point: str) -> list[Path]:
-        """The segments of a point, each of which the core found sound."""
-        files, refused = self._run._inner.files("stamps", point)
+        """The segments of a point, each of which the core found sound; in storage: by its footer."""
+        inner = self._run._inner
+        files, refused = inner.segments(point) if self._run.copy else inner.files("stamps", point)
         if refused:
             raise _tickscope.TickscopeError(
                 f"expected every segment of {point} to be readable, found: {'; '.join(refused)}. Restore it, or "
                 "open the run without engine: its traces may stand"
             )
         return files
+
+    def _expect_traces(self) -> None:
+        copy = self._run.copy
+        if copy is not None and not copy.is_whole and not any(path.startswith("traces/") for path in copy.files):
+            raise _tickscope.TickscopeError(
+                f"expected a run that was joined before it was uploaded, found no traces in {shown(copy.address)}. "
+                "tickscope show makes them on the machine that has the run; without engine all of it is copied here"
+            )
 
     def _expect_one_meaning(self) -> None:
         if ("ids-collided",) in self._run.events().project("what").fetchall():
@@ -100,10 +118,13 @@ class SparkRun:
 
 
 class _OnSpark:
-    def __init__(self, session: _SparkSession) -> None:
-        self._session = session
+    def __init__(self, session: _SparkSession, copy: Copy | None = None) -> None:
+        self._session, self._copy = session, copy
 
     def stamps(self, points: Sequence[Sequence[Path]]) -> None:
+        if self._copy is not None:
+            self._stored(self._copy, points).createOrReplaceTempView("stamps")
+            return
         read = self._session.read.schema(_STAMPS)
         columns = "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt"
         of_points = [
@@ -120,7 +141,22 @@ class _OnSpark:
         self._session.sql(query).createOrReplaceTempView(name)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self._session.sql(query).collect()]
+        from pyspark.errors import PySparkException
+
+        try:
+            return [tuple(row) for row in self._session.sql(query).collect()]
+        except PySparkException as why:
+            told = _TOLD.search(str(why))
+            if told is None:
+                raise
+            raise _tickscope.TickscopeError(told[1]) from None
+
+    def _stored(self, copy: Copy, points: Sequence[Sequence[Path]]) -> _DataFrame:
+        from tickscope.segments import Segment, rows
+
+        numbered = [(point, copy.stored(file)) for point, files in enumerate(points) for file in files]
+        found = rows(self._session, [Segment(copy.address, point, file) for point, file in numbered])
+        return found.selectExpr("point", "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt")
 
 
 def _arrow(columns: Sequence[str], kinds: Sequence[Any], rows: Sequence[tuple[Any, ...]]) -> Any:
@@ -139,6 +175,9 @@ def _own(session: _SparkSession | None) -> _SparkSession:
         raise _tickscope.TickscopeError(
             "expected pyspark for engine=\"spark\", found none. pip install 'tickscope[spark]'"
         ) from None
+    if session is None:
+        # Its workers run this Python, which has tickscope, unless the caller knows of another.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         own = (session or SparkSession.builder.appName("tickscope").getOrCreate()).newSession()
     except (PySparkException, OSError) as why:

@@ -130,6 +130,7 @@ def run_folder(request):
 def spark():
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "3"}
     settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     session = SparkSession.builder.master("local[2]").appName("tests").config(map=settings).getOrCreate()

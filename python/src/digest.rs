@@ -1,0 +1,25 @@
+//! What a machine needs that has a part of a run alone: digests as in `digests.json`, and which points are evidence.
+
+use std::hash::Hasher;
+
+use pyo3::prelude::*;
+use tickscope_store::Digest;
+use tickscope_tick::own_points;
+
+/// XXH3 of 128 bits as `digests.json` has it, 32 hexadecimal digits.
+#[pyfunction]
+#[pyo3(signature = (bytes, /))]
+pub(crate) fn digest(py: Python<'_>, bytes: &[u8]) -> String {
+    py.detach(|| {
+        let mut digest = Digest::default();
+        digest.write(bytes);
+        format!("{:032x}", digest.finish_128())
+    })
+}
+
+/// True of the points that tickscope itself stamps, whose stamps the core reads as evidence.
+#[pyfunction]
+#[pyo3(signature = (name, /))]
+pub(crate) fn is_own_point(name: &str) -> bool {
+    own_points::are(name)
+}

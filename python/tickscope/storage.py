@@ -1,0 +1,212 @@
+"""A run in object storage: what of it is brought here, and what is read where it is needed.
+
+Idea: `digests.json`, which a run gets at its end, names every file with its size and digest, so nothing is listed, and
+what was never uploaded, cut short or changed shows. The core judges the copy as it judges any run. Assumes: an address
+that pyarrow reads, such as `s3://BUCKET/RUN`, the options of its filesystem after `?`. Guarantees: a file that storage
+does not have is missing in the copy, by name; one that it fails to hand out is an error with its address. Deliberately
+absent: writing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import pyarrow
+from pyarrow import fs
+
+from tickscope import _tickscope
+
+T = TypeVar("T")
+MANIFEST, DIGESTS = "run.json", "digests.json"
+TABLES = {"stamps", "removed", "channels", "counts", "events", "brackets", "noise", "returns", "rivals", "traces"}
+"""Folders that figures are made of, and so what is brought here."""
+WHOLE_BYTES = 64 << 20
+"""A run of at most so many bytes is brought here whole: the core then reads every byte, as of any run so small."""
+_FOOTER_BYTES = 1 << 16
+"""Most footers are shorter."""
+_AT_ONCE = 8
+
+
+def is_address(run: object) -> bool:
+    """True of an address in storage, false of a path."""
+    return isinstance(run, str) and "://" in run
+
+
+def shown(address: str) -> str:
+    """An address without what only its filesystem needs: options, and keys."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file of a run, as `digests.json` has it."""
+
+    path: str
+    bytes: int
+    digest: str
+
+
+class Copy:
+    """A folder with a run's files, gone with this object; `stamps=False`: of the stamps of programs, the footers alone
+    where the run is larger than `WHOLE_BYTES`."""
+
+    def __init__(self, address: str, stamps: bool) -> None:
+        self.address = address
+        self._storage = Storage(address)
+        folder = tempfile.mkdtemp(prefix="tickscope-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.root = Path(folder) / PurePosixPath(self._storage.place).name
+        self.root.mkdir()
+        manifest, digests = (self._storage.text(name) for name in (MANIFEST, DIGESTS))
+        if manifest is None:
+            raise _tickscope.TickscopeError(f"expected {MANIFEST} in {shown(address)}, found none. Name a run's folder")
+        if digests is None:
+            raise _tickscope.TickscopeError(
+                f"expected a run that has come to its end, found no {DIGESTS} in {shown(address)}: it goes on, was "
+                "cut off, is of schema 1, or is not uploaded wholly. tickscope finish ends one that was cut off; "
+                f"{DIGESTS} is uploaded last"
+            )
+        (self.root / MANIFEST).write_bytes(manifest)
+        (self.root / DIGESTS).write_bytes(digests)
+        self.files = {file.path: file for file in _entries(digests, address)}
+        self.is_whole = stamps or sum(file.bytes for file in self.files.values()) <= WHOLE_BYTES
+        self._bring()
+
+    def stored(self, file: Path) -> Stored:
+        """What `digests.json` has of a file of the folder."""
+        path = str(file.relative_to(self.root))
+        if path not in self.files:
+            raise _tickscope.TickscopeError(
+                f"expected {path} in {DIGESTS} of {shown(self.address)}, found none. Restore it"
+            )
+        return self.files[path]
+
+    def named(self, text: str) -> str:
+        """A sentence about the folder as one about the address."""
+        return text.replace(str(self.root), shown(self.address))
+
+    def _bring(self) -> None:
+        wanted = [file for file in self.files.values() if PurePosixPath(file.path).parts[0] in TABLES]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(self._bring_one, wanted):
+                pass
+
+    def _bring_one(self, file: Stored) -> None:
+        target = self.root / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        take = self._storage.take if self.is_whole or not _is_of_programs(file.path) else self._storage.take_footer
+        take(file.path, target)
+
+
+class Storage:
+    """Files below an address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        try:
+            self._files, place = fs.FileSystem.from_uri(address)
+        except (OSError, pyarrow.ArrowException) as why:
+            raise _tickscope.TickscopeError(
+                f"expected an address such as s3://BUCKET/RUN, found {shown(address)}: {why}. Name a run there"
+            ) from None
+        self.place = place.rstrip("/")
+
+    def text(self, path: str) -> bytes | None:
+        """A whole file; `None`: there is none."""
+        return self._opened(path, lambda file: bytes(file.read()))
+
+    def take(self, path: str, target: Path) -> None:
+        """Copies a file, if it is there."""
+
+        def copy(file: pyarrow.NativeFile) -> None:
+            with target.open("wb") as out:
+                shutil.copyfileobj(file, out, 1 << 20)
+
+        self._opened(path, copy)
+
+    def take_footer(self, path: str, target: Path) -> None:
+        """Copies a Parquet file's footer to its place in a file of the same size, which has nothing else."""
+
+        def copy(file: pyarrow.NativeFile) -> None:
+            size = file.size()
+            end = _last(file, size, _FOOTER_BYTES)
+            length = int.from_bytes(end[-8:-4], "little") + 8
+            end = end if length <= len(end) else _last(file, size, length)
+            with target.open("wb") as out:
+                out.truncate(size)
+                out.seek(size - len(end))
+                out.write(end)
+
+        self._opened(path, copy)
+
+    def runs(self, pattern: str) -> list[str]:
+        """Names of the folders here that match, and hold a run."""
+        try:
+            listed = self._files.get_file_info(fs.FileSelector(self.place))
+            names = sorted(name for info in listed if fnmatch.fnmatchcase(name := info.base_name, pattern))
+            manifests = self._files.get_file_info([f"{self.place}/{name}/{MANIFEST}" for name in names])
+        except OSError as why:
+            raise self._failed("", why) from None
+        return [name for name, info in zip(names, manifests, strict=True) if info.type == fs.FileType.File]
+
+    def _opened(self, path: str, use: Callable[[pyarrow.NativeFile], T]) -> T | None:
+        try:
+            with self._files.open_input_file(f"{self.place}/{path}") as file:
+                return use(file)
+        except FileNotFoundError:
+            return None
+        except OSError as why:
+            raise self._failed(path, why) from None
+
+    def _failed(self, path: str, why: OSError) -> _tickscope.TickscopeError:
+        where = f"{shown(self.address)}/{path}".rstrip("/")
+        return _tickscope.TickscopeError(f"cannot read {where}: {why}; open the run again once storage answers")
+
+
+def expanded(run: str) -> list[str]:
+    """The addresses of the runs that an address with `*` in its last part names."""
+    parts = urlsplit(run)
+    parent, _, pattern = parts.path.rstrip("/").rpartition("/")
+    if "*" not in pattern:
+        return [run]
+    names = Storage(parts._replace(path=parent).geturl()).runs(pattern)
+    return [parts._replace(path=f"{parent}/{name}").geturl() for name in names]
+
+
+def _last(file: pyarrow.NativeFile, size: int, length: int) -> bytes:
+    file.seek(max(0, size - length))
+    return bytes(file.read())
+
+
+def _is_of_programs(path: str) -> bool:
+    """True of segments but those of points that tickscope itself stamps."""
+    table, *folders = PurePosixPath(path).parts
+    return table == "stamps" and len(folders) == 3 and not _tickscope.is_own_point(folders[1].removeprefix("point="))
+
+
+def _entries(digests: bytes, address: str) -> list[Stored]:
+    try:
+        listed = json.loads(digests)["files"]
+        files = [Stored(str(file["path"]), int(file["bytes"]), str(file["xxh3_128"])) for file in listed]
+    except (ValueError, KeyError, TypeError) as why:
+        raise _tickscope.TickscopeError(
+            f"expected a list of files in {DIGESTS} of {shown(address)}, found {type(why).__name__} {why}. Restore it"
+        ) from None
+    for file in files:
+        parts = PurePosixPath(file.path).parts
+        if not parts or file.path.startswith("/") or ".." in parts or "\0" in file.path:
+            raise _tickscope.TickscopeError(
+                f"expected paths within the run in {DIGESTS} of {shown(address)}, found {file.path!r}. Restore it"
+            )
+    return files

@@ -1,0 +1,278 @@
+"""Runs in object storage: the core's digits by both engines; what storage lacks, or has otherwise, is refused by name.
+
+Addresses are of this machine (`file://`) everywhere, and of an S3 server where moto is (`scripts/setup.sh spark`).
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+import tickscope
+from pyarrow import fs
+from test_python_spark import needs_spark, spark, table_of  # noqa: F401
+from tickscope import _tickscope
+from tickscope.portable import COLUMNS
+from tickscope.storage import DIGESTS, WHOLE_BYTES
+
+needs_moto = pytest.mark.skipif(
+    importlib.util.find_spec("moto") is None, reason="there is no moto in .venv. Run scripts/setup.sh spark"
+)
+
+
+def described(run):
+    """Writes digests.json anew, of the files that are there."""
+    told = json.loads((run / DIGESTS).read_text())
+    left_out = (DIGESTS, "run.lock", "report.html")
+    names = [name for name in run.rglob("[!.]*") if name.is_file() and name.name not in left_out]
+    files = [name for name in names if name.relative_to(run).parts[0] not in ("durations", "figures")]
+    entry = lambda bytes: {"bytes": len(bytes), "xxh3_128": _tickscope.digest(bytes)}
+    entries = [{"path": str(name.relative_to(run))} | entry(name.read_bytes()) for name in sorted(files)]
+    lines = ",\n".join(json.dumps(of, separators=(",", ":")) for of in sorted(entries, key=lambda of: of["path"]))
+    text = f'{{\n"schema": {told["schema"]},\n"run": "{told["run"]}",\n"files": [\n{lines}\n],\n"own": "'
+    (run / DIGESTS).write_text(f'{text}{_tickscope.digest(text.encode())}"\n}}\n')
+    return run
+
+
+@pytest.fixture(scope="session")
+def large_run(swinging_run, tmp_path_factory):
+    """A run of more than `WHOLE_BYTES`, most of them in a log that no figure needs; not to be changed."""
+    run = pathlib.Path(shutil.copytree(swinging_run, tmp_path_factory.mktemp("large") / "run"))
+    (run / "logs").mkdir()
+    with (run / "logs/empty.log").open("wb") as log:
+        log.truncate(WHOLE_BYTES + 1)
+    return described(run)
+
+
+@pytest.fixture
+def copied(large_run, tmp_path):
+    """The same, to be changed."""
+    return pathlib.Path(shutil.copytree(large_run, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """An S3 server of this machine; gives its process and its port."""
+    process, port = started(tmp_path_factory.mktemp("server") / "log")
+    yield process, port
+    process.kill()
+    process.wait()
+
+
+def started(log):
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
+    os.environ.update(keys)
+    with log.open("wb") as out:
+        words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+        process = subprocess.Popen(words, stdout=out, stderr=out)
+    return process, serving(process, log)
+
+
+def serving(process, log):
+    """The port that a server says it listens to."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        said = log.read_text()
+        if "http://127.0.0.1:" in said:
+            port = int(said.split("http://127.0.0.1:")[1].split()[0])
+            with socket.create_connection(("127.0.0.1", port)):
+                return port
+        time.sleep(0.05)
+    raise AssertionError(f"expected a server, found: {log.read_text()}")
+
+
+def uploaded(run, port, folder):
+    """The address of a run on that server, once it is there."""
+    options = f"endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1&allow_bucket_creation=true"
+    address = f"s3://runs/{folder}?{options}"
+    storage, place = fs.FileSystem.from_uri(address)
+    storage.create_dir("runs", recursive=False)
+    fs.copy_files(str(run), place, destination_filesystem=storage)
+    return address
+
+
+def test_a_run_at_an_address_gives_the_table_of_its_directory(swinging_run, large_run):
+    for run in (swinging_run, large_run):
+        stored = tickscope.open(f"file://{run}")
+        assert table_of(stored) == table_of(tickscope.open(run))
+        assert stored.causes().fetchall() == tickscope.open(run).causes().fetchall()
+        assert repr(stored) == f"<tickscope.Run file://{run}>"
+        assert not (stored.root / "logs").exists()
+
+
+@needs_moto
+def test_a_run_in_s3_gives_the_table_of_its_directory(swinging_run, server):
+    _, port = server
+    stored = tickscope.open(uploaded(swinging_run, port, "swinging"))
+    assert table_of(stored) == table_of(tickscope.open(swinging_run))
+    assert repr(stored) == "<tickscope.Run s3://runs/swinging>"
+
+
+@needs_moto
+@needs_spark
+def test_the_table_on_spark_from_s3_is_that_of_the_core_and_the_driver_has_footers_alone(
+    spark,  # noqa: F811
+    large_run,
+    server,
+    monkeypatch,
+):
+    monkeypatch.setattr("tickscope.storage._FOOTER_BYTES", 8)
+    _, port = server
+    stored = tickscope.open(uploaded(large_run, port, "large"), connection=spark, engine="spark")
+    assert [tuple(row) for row in stored.stages().collect()] == table_of(tickscope.open(large_run))
+    (segment, *_) = stored._run.root.glob("stamps/*/point=received/part-*.parquet")
+    assert segment.stat().st_size == (large_run / segment.relative_to(stored._run.root)).stat().st_size
+    assert segment.read_bytes()[: segment.stat().st_size // 4].count(0) == segment.stat().st_size // 4
+
+
+def test_what_storage_lacks_or_has_otherwise_is_said_as_of_a_directory(copied):
+    """Names, and not figures without a word: the same warnings as of the run's directory, but for its place."""
+    (segment, *_) = copied.glob("stamps/*/point=received/part-*.parquet")
+    segment.write_bytes(segment.read_bytes()[:-9])
+    next(copied.glob("brackets/*/*/*.parquet")).unlink()
+    said = []
+    for place in (str(copied), f"file://{copied}"):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            tickscope.open(place)
+        said.append([str(one.message).replace("file://", "") for one in told])
+        assert {one.category for one in told} == {tickscope.DamagedRunWarning}
+    assert said[0] == said[1]
+    assert any("point=received" in text for text in said[0])
+    assert any("brackets/" in text and "found no such file" in text for text in said[0])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda run: (run / DIGESTS).unlink(), f"to its end, found no {DIGESTS} in file://.*/run: .* not uploaded"),
+        (lambda run: (run / "run.json").unlink(), "expected run.json in file://.*/run, found none"),
+        (lambda run: (run / DIGESTS).write_text('{"files": [{"path": "a"}]}'), "a list of files .* KeyError 'bytes'"),
+        (lambda run: (run / DIGESTS).write_text('{"files": [{"path": "stamps/../../a", "bytes": 1, "xxh3_128": ""}]}'),
+         r"paths within the run .*, found 'stamps/\.\./\.\./a'"),
+    ],
+)  # fmt: skip
+def test_a_folder_in_storage_that_is_no_whole_run_is_refused_with_what_helps(copied, spoil, says):
+    spoil(copied)
+    with pytest.raises(tickscope.TickscopeError, match=says):
+        tickscope.open(f"file://{copied}")
+
+
+def test_an_address_of_nothing_is_refused(tmp_path):
+    with pytest.raises(tickscope.TickscopeError, match="expected an address such as s3://BUCKET/RUN, found none://a/b"):
+        tickscope.open("none://a/b")
+    with pytest.raises(tickscope.TickscopeError, match="expected run.json in file://.*none, found none"):
+        tickscope.open(f"file://{tmp_path}/none")
+
+
+def test_many_runs_are_one_table_with_their_names_and_each_counts_once(swinging_run, steady_run, tmp_path):
+    for name, run in (("a", swinging_run), ("b", steady_run)):
+        shutil.copytree(run, tmp_path / "runs" / name)
+    (tmp_path / "runs/latest").symlink_to("b")
+    (tmp_path / "runs/notes").mkdir()
+    singles = [(name, tickscope.open(tmp_path / "runs" / name)) for name in ("a", "b")]
+    of = lambda relation: sorted(relation.fetchall(), key=repr)
+    for place in (f"{tmp_path}/runs/*", f"file://{tmp_path}/runs/[!ln]*"):
+        runs = tickscope.open([place])
+        assert list(runs) == ["a", "b"]
+        assert len(runs) == 2
+        for ask in (
+            lambda run: run.stages(),
+            lambda run: run.causes(),
+            lambda run: run.durations(),
+            lambda run: run.stage_durations("end-to-end"),
+        ):
+            found, expected = ask(runs), [ask(run).project(f"'{name}' as run, *") for name, run in singles]
+            assert found.columns == expected[0].columns
+            assert of(found) == of(expected[0].union(expected[1]))
+    shutil.copytree(tmp_path / "runs/a", tmp_path / "copies/c")
+    with pytest.raises(tickscope.TickscopeError, match="run once, found run [0-9a-f]{16} at .*runs/a and .*copies/c"):
+        tickscope.open([f"{tmp_path}/runs/*", f"{tmp_path}/copies/c"])
+    with pytest.raises(tickscope.TickscopeError, match="expected runs at .*none/., found none"):
+        tickscope.open([f"{tmp_path}/none/*"])
+    with pytest.raises(tickscope.TickscopeError, match="found an empty list"):
+        tickscope.open([])
+    with pytest.raises(tickscope.TickscopeError, match="runs/a: expected a stage of the layout"):
+        tickscope.open([f"{tmp_path}/runs/*"]).stage_durations("none")
+
+
+@needs_spark
+def test_many_runs_on_spark_are_the_table_of_each(spark, swinging_run, steady_run):  # noqa: F811
+    places = [f"file://{swinging_run}", str(steady_run)]
+    found = tickscope.open(places, connection=spark, engine="spark")
+    tables = {swinging_run: swinging_run.parent.name, steady_run: steady_run.parent.name}
+    stages = found.stages()
+    rows = [tuple(row) for row in stages.collect()]
+    expected = [(name, *row) for name, run in zip(found, tables, strict=True) for row in table_of(tickscope.open(run))]
+    assert stages.columns == ["run", *COLUMNS]
+    assert rows == expected
+    counted = {row["run"]: row["count"] for row in found.stage_durations("end-to-end").groupBy("run").count().collect()}
+    assert counted == {row[0]: row[5] for row in expected if row[1] == "end-to-end"}
+
+
+@needs_spark
+def test_a_segment_that_is_not_as_it_was_is_refused_by_the_executor_by_name(spark, copied):  # noqa: F811
+    (segment, *_) = copied.glob("stamps/*/point=received/part-*.parquet")
+    whole = bytearray(segment.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    segment.write_bytes(whole)
+    with pytest.raises(tickscope.TickscopeError, match=r"expected file://.*point=received/part.* digest .*, found"):
+        tickscope.open(f"file://{copied}", connection=spark, engine="spark").stages()
+    table_of(tickscope.open(f"file://{copied}"))  # the core's figures are of the traces, which are as they were
+    shutil.rmtree(copied / "traces")
+    told = described(copied)
+    with pytest.raises(tickscope.TickscopeError, match="joined before it was uploaded, found no traces in file://"):
+        tickscope.open(f"file://{told}", connection=spark, engine="spark").stages()
+
+
+@needs_moto
+@needs_spark
+def test_storage_that_fails_in_the_middle_is_refused_by_the_name_of_what_it_did_not_hand_out(
+    spark,  # noqa: F811
+    large_run,
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    process, port = started(tmp_path / "log")
+    try:
+        address = uploaded(large_run, port, "going")
+        stored = tickscope.open(address, connection=spark, engine="spark")
+    finally:
+        process.kill()
+        process.wait()
+    with pytest.raises(tickscope.TickscopeError, match=r"cannot read s3://runs/going/stamps/node=\w+/point=.*part-"):
+        stored.stages()
+    with pytest.raises(tickscope.TickscopeError, match=r"cannot read s3://runs/going/run.json: .*; open the run again"):
+        tickscope.open(address)
+
+
+@needs_moto
+def test_an_upload_that_was_cut_short_is_no_run_or_names_what_is_missing(swinging_run, server, tmp_path):
+    """Files in the order of their names, as most programs send them, and with the digests last."""
+    _, port = server
+    names = sorted(str(name.relative_to(swinging_run)) for name in swinging_run.rglob("*") if name.is_file())
+    late = [name for name in names if name != DIGESTS] + [DIGESTS]
+    for number, (order, sent) in enumerate([(names, len(names) - 4), (late, len(late) - 1)]):
+        part = tmp_path / str(number)
+        for name in [*order[:sent], "run.json"]:
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(swinging_run / name, part / name)
+        address = uploaded(part, port, f"part{number}")
+        if order is late:
+            with pytest.raises(tickscope.TickscopeError, match="is not uploaded wholly"):
+                tickscope.open(address)
+            continue
+        with pytest.warns(tickscope.DamagedRunWarning) as told:
+            tickscope.open(address)
+        said = " ".join(str(one.message) for one in told)
+        missing = [name for name in names[sent:] if name.split("/")[0] in ("stamps", "traces")]
+        assert missing
+        assert all(f"s3://runs/part{number}/{name}" in said for name in missing)
