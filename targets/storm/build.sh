@@ -12,3 +12,10 @@ cp $target/log4j2.xml $classes
 "$home/bin/jar" --create --file build/storm/new.jar -C $classes .
 python3 $target/events.py build/storm
 mv build/storm/new.jar build/storm.jar
+# What the processes of a cluster stand on: libraries of a worker, what it has besides them, where it logs to.
+home=build/storm/home
+rm -rf $home && mkdir -p $home/extlib $home/log4j2
+ln -s ../lib $home/lib-worker
+ln -s ../../../tickscope.jar $home/extlib/tickscope.jar
+cp $target/log4j2.xml $home/log4j2/worker.xml
+cp $target/log4j2.xml $home/log4j2/cluster.xml

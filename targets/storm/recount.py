@@ -69,6 +69,8 @@ def waited(redis: Redis) -> str | None:
     while time.monotonic() < until:
         if done := redis.ask("GET", "done"):
             return done
+        if why := redis.ask("GET", "failed"):
+            raise SystemExit(f"recount: the engine failed: {why}")
         time.sleep(0.05)
     return None
 

@@ -20,6 +20,7 @@ import org.apache.storm.tuple.Values;
 import tickscope.Ordering;
 import tickscope.Point;
 import tickscope.storm.Operators.Event;
+import tickscope.storm.YahooBenchmark.Place;
 
 /**
  * Events out of an {@link ObjectFactory}: each thread of it reads the lines of a connection and deserialises them, and
@@ -36,13 +37,16 @@ final class FactorySpout extends BaseRichSpout {
     private final String host;
     private final int port;
     private final int threads;
+    private final Place redis;
     private transient volatile ObjectFactory<Event> factory;
     private transient SpoutOutputCollector collector;
     private transient boolean told;
+    private transient long events;
 
-    FactorySpout(String host, int port, int threads) {
+    FactorySpout(String host, int port, int threads, Place redis) {
         this.host = host;
         this.port = port;
+        this.redis = redis;
         this.threads = threads;
     }
 
@@ -59,13 +63,14 @@ final class FactorySpout extends BaseRichSpout {
         try (ServerSocket server = new ServerSocket()) {
             server.setReuseAddress(true);
             server.bind(new InetSocketAddress(host, port));
+            redis.redis().ask("SET", "listening", host);
             List<ObjectFactory.Source<Event>> lines = new ArrayList<>();
             while (lines.size() < threads) {
                 lines.add(new Lines(server.accept()));
             }
             factory = new ObjectFactory<>(lines, BUCKET);
         } catch (IOException e) {
-            YahooBenchmark.fail("cannot read lines at " + host + ":" + port + ": " + e);
+            YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e);
         }
     }
 
@@ -100,7 +105,6 @@ final class FactorySpout extends BaseRichSpout {
             IN.stamp(id);
             Event event = Operators.deserialise(whole);
             OUT.stamp(id);
-            YahooBenchmark.EVENTS.incrementAndGet();
             return event;
         }
     }
@@ -115,17 +119,19 @@ final class FactorySpout extends BaseRichSpout {
         try {
             bucket = made.poll();
         } catch (UncheckedIOException e) {
-            YahooBenchmark.fail("cannot read lines at " + host + ":" + port + ": " + e.getMessage());
+            YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e.getMessage());
             told = true;
             return;
         }
         if (bucket != null) {
             for (Event event : bucket) {
+                events++;
                 EMITTED.stamp(event.id());
                 collector.emit(new Values(event, false));
             }
         } else if (made.hasEnded()) {
             told = true;
+            redis.redis().ask("INCRBY", "events", Long.toString(events));
             collector.emit(new Values(null, true));
         }
     }

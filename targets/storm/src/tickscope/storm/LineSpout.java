@@ -18,6 +18,7 @@ import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Values;
 import tickscope.Ordering;
 import tickscope.Point;
+import tickscope.storm.YahooBenchmark.Place;
 
 /**
  * Lines of a TCP connection as tuples; once it has ended, {@link #END} as the last. What finds no room in its queue
@@ -36,12 +37,14 @@ final class LineSpout extends BaseRichSpout {
 
     private final String host;
     private final int port;
+    private final Place redis;
     private transient BlockingQueue<byte[]> lines;
     private transient SpoutOutputCollector collector;
 
-    LineSpout(String host, int port) {
+    LineSpout(String host, int port, Place redis) {
         this.host = host;
         this.port = port;
+        this.redis = redis;
     }
 
     @Override
@@ -57,6 +60,7 @@ final class LineSpout extends BaseRichSpout {
         try (ServerSocket server = new ServerSocket()) {
             server.setReuseAddress(true);
             server.bind(new InetSocketAddress(host, port));
+            redis.redis().ask("SET", "listening", host);
             try (Socket socket = server.accept()) {
                 InputStream in = new BufferedInputStream(socket.getInputStream(), 1 << 16);
                 ByteArrayOutputStream line = new ByteArrayOutputStream();
@@ -73,7 +77,7 @@ final class LineSpout extends BaseRichSpout {
             }
             lines.put(END);
         } catch (IOException e) {
-            YahooBenchmark.fail("cannot read lines at " + host + ":" + port + ": " + e);
+            YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

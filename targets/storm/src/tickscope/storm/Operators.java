@@ -2,6 +2,7 @@ package tickscope.storm;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.UnaryOperator;
@@ -19,7 +20,7 @@ public final class Operators {
     private Operators() {}
 
     /** An event with the fields that an operator looks at. */
-    public record Event(long id, String ad, String type, long timeMs) {
+    public record Event(long id, String ad, String type, long timeMs) implements Serializable {
         /** Whether it is one of those that are counted. */
         public boolean isView() {
             return type.equals("view");
@@ -32,7 +33,7 @@ public final class Operators {
     }
 
     /** An event of which ad and time are left. */
-    public record Projected(long id, String ad, long timeMs) {}
+    public record Projected(long id, String ad, long timeMs) implements Serializable {}
 
     /** An event with all its fields, as it arrives. */
     public record Raw(

@@ -1,10 +1,11 @@
 package tickscope.storm;
 
 import java.io.Serializable;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.storm.Config;
 import org.apache.storm.LocalCluster;
+import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.TopologyBuilder;
 import tickscope.storm.Operators.Event;
 import tickscope.storm.Operators.Join;
@@ -22,23 +23,24 @@ import tickscope.storm.Operators.Windows;
  */
 public final class YahooBenchmark {
     private static final CountDownLatch DONE = new CountDownLatch(1);
-    static final AtomicLong EVENTS = new AtomicLong();
-    private static final AtomicLong VIEWS = new AtomicLong();
     private static final long FLUSH_NS = 1_000_000_000;
     private static volatile String failure;
 
     private YahooBenchmark() {}
 
-    static void fail(String why) {
+    /** Ends the benchmark: whoever waits for it at Redis is told why. */
+    static void fail(Place redis, String why) {
+        System.err.println(why);
         failure = why;
         DONE.countDown();
+        redis.redis().ask("SET", "failed", why);
     }
 
     /** An event of a campaign. */
     private record Joined(long id, String campaign, long timeMs) implements Serializable {}
 
     /** Where Redis is. */
-    private record Place(String host, int port) implements Serializable {
+    record Place(String host, int port) implements Serializable {
         Redis redis() {
             return new Redis(host, port);
         }
@@ -53,35 +55,38 @@ public final class YahooBenchmark {
         Place redis = new Place(words[2], Integer.parseInt(words[3]));
         redis.redis().ask("PING");
         int threads = words.length < 5 ? 0 : Integer.parseInt(words[4]);
-        TopologyBuilder topology = topology(words[0], Integer.parseInt(words[1]), threads, redis);
+        StormTopology topology = topology(words[0], Integer.parseInt(words[1]), threads, redis);
+        try (LocalCluster cluster = new LocalCluster()) {
+            cluster.submitTopology("ysb", config(), topology);
+            DONE.await();
+            cluster.killTopology("ysb");
+        }
+        if (failure != null) {
+            System.exit(1);
+        }
+        System.out.println("{\"engine\": \"storm\", \"events\": " + redis.redis().ask("GET", "events") + "}");
+        System.exit(0);
+    }
+
+    static Config config() {
         Config config = new Config();
         config.setNumAckers(0);
         config.setDebug(false);
         config.setFallBackOnJavaSerialization(true);
         config.put(Config.TOPOLOGY_PRODUCER_BATCH_SIZE, 1);
-        try (LocalCluster cluster = new LocalCluster()) {
-            cluster.submitTopology("ysb", config, topology.createTopology());
-            DONE.await();
-            cluster.killTopology("ysb");
-        }
-        if (failure != null) {
-            System.err.println(failure);
-            System.exit(1);
-        }
-        System.out.println("{\"engine\": \"storm\", \"events\": " + EVENTS + ", \"views\": " + VIEWS + "}");
-        System.exit(0);
+        return config;
     }
 
-    private static TopologyBuilder topology(String host, int port, int threads, Place redis) {
+    /** Names of its operators, in their order. */
+    static final List<String> OPERATORS = List.of("lines", "deserialise", "filter", "project", "join", "count");
+
+    static StormTopology topology(String host, int port, int threads, Place redis) {
         TopologyBuilder topology = new TopologyBuilder();
         if (threads > 0) {
-            topology.setSpout("deserialise", new FactorySpout(host, port, threads), 1);
+            topology.setSpout("deserialise", new FactorySpout(host, port, threads, redis), 1);
         } else {
-            topology.setSpout("lines", new LineSpout(host, port), 1);
-            operator(topology, "deserialise", "lines", () -> Operator.of(byte[].class, LineSpout::idOf, line -> {
-                EVENTS.incrementAndGet();
-                return Operators.deserialise(line);
-            }));
+            topology.setSpout("lines", new LineSpout(host, port, redis), 1);
+            operator(topology, "deserialise", "lines", () -> new Deserialise(redis.redis()));
         }
         operator(topology, "filter", "deserialise",
                 () -> Operator.of(Event.class, Event::id, event -> event.isView() ? event : null));
@@ -95,11 +100,37 @@ public final class YahooBenchmark {
             });
         });
         operator(topology, "count", "join", () -> new Count(redis.redis()));
-        return topology;
+        return topology.createTopology();
     }
 
     private static void operator(TopologyBuilder topology, String name, String after, Operator.Making making) {
         topology.setBolt(name, new Operator(name, making), 1).shuffleGrouping(after);
+    }
+
+    /** The first operator, which says at the end how many events there were. */
+    private static final class Deserialise implements Operator.Compute {
+        private final Redis redis;
+        private long events;
+
+        Deserialise(Redis redis) {
+            this.redis = redis;
+        }
+
+        @Override
+        public long id(Object tuple) {
+            return LineSpout.idOf((byte[]) tuple);
+        }
+
+        @Override
+        public Object of(Object tuple) {
+            events++;
+            return Operators.deserialise((byte[]) tuple);
+        }
+
+        @Override
+        public void end() {
+            redis.ask("INCRBY", "events", Long.toString(events));
+        }
     }
 
     /** The last operator: counts, and adds what it counted to Redis once a second and at the end. */
@@ -121,7 +152,6 @@ public final class YahooBenchmark {
         public Object of(Object tuple) {
             Joined event = (Joined) tuple;
             windows.count(event.campaign(), event.timeMs());
-            VIEWS.incrementAndGet();
             if (System.nanoTime() - flushed > FLUSH_NS) {
                 flush();
             }
@@ -137,7 +167,7 @@ public final class YahooBenchmark {
         @Override
         public void end() {
             flush();
-            redis.ask("SET", "done", EVENTS.toString());
+            redis.ask("SET", "done", redis.ask("GET", "events"));
             DONE.countDown();
         }
     }
