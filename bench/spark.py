@@ -1,71 +1,159 @@
 #!/usr/bin/env python3
-"""The table of a run by the core, and by SQL on DuckDB and on Spark: nanoseconds a stamp, at two sizes.
+"""The table of a run by the core, and by SQL on DuckDB and on Spark: time, memory and shuffle a stamp, at some sizes.
 
-    .venv/bin/python bench/spark.py [TRACES TRACES]      after `make spark`; 100 000 and 1 000 000 traces of 7 points
+    .venv/bin/python bench/spark.py [--stamps N,N] [--engines core,duckdb,spark,spark-s3] [--executors 1,2]
 
-Each gives the same table, or the run ends with an error. Spark is local on all processors, its start not counted; every
-engine runs once on a small run before. The core reads traces that were joined before, the others join. The run is that
-of tests/readers/lossy_run.py, each point in many segments.
+After `make spark`; 1 and 10 million stamps at 7 points unless told otherwise. Each engine gives the same table, or this
+ends with an error. Spark is local on all processors, its start not counted; with `--executors`, processes of one core
+each (`local-cluster`). Each runs once on a small run before. The core reads traces that were joined before, the others
+join. `spark-s3` reads the segments from an S3 server of this machine (moto, written in Python: it is the slower part).
+The run is that of tests/readers/lossy_run.py, again and again with later ticks and other ids.
 """
 
+import argparse
+import json
+import os
 import pathlib
+import resource
 import sys
 import tempfile
 import time
+import urllib.request
 import warnings
+
+import pyarrow
+import pyarrow.compute as compute
+import pyarrow.parquet as parquet
 
 TREE = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TREE / "tests/readers"))
 
 import lossy_run  # noqa: E402
+import test_python_storage as storage  # noqa: E402
 import tickscope  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
-from test_python_spark import COLUMNS, inputs, prepared, split, stage_rows, table_of  # noqa: E402
+from test_python_spark import inputs, prepared, stage_rows, table_of  # noqa: E402
 
-SMALL = 3_000
-
-
-def stamped(folder, traces):
-    """A run of so many traces, and how many stamps it has."""
-    lossy_run.TRACES = traces
-    run = split(lossy_run.make(folder))
-    points = (*lossy_run.PATH, *lossy_run.BRANCHES)
-    return run, sum(tickscope.open(run).stamps(name).count("*").fetchall()[0][0] for name in points)
+SMALL = 20_000
+TRACES = 100_000
+"""Traces of a copy; a copy is a segment of each point."""
+POINTS = len(lossy_run.PATH) + len(lossy_run.BRANCHES)
+LATER = lossy_run.HERTZ * TRACES // 1000
+"""Ticks of the first node from a copy to the next."""
 
 
-def engines(run, session):
-    """The table of a run, by engine."""
+def stamped(folder, stamps):
+    """A run of about so many stamps, with the digests that an upload needs; how many there are, but for the lost."""
+    copies = max(1, round(stamps / POINTS / TRACES))
+    lossy_run.TRACES = min(TRACES, stamps // POINTS)
+    run = lossy_run.make(folder)
+    for place in [*run.glob("stamps/*/*/part-00000000.parquet"), run / "traces/part-00000000.parquet"]:
+        table = parquet.read_table(place)
+        for copy in range(1, copies):
+            part = place.with_name(f"part-{copy:08}.parquet")
+            parquet.write_table(later(table, place, copy), part, compression="zstd")
+    (run / storage.DIGESTS).write_text(json.dumps({"schema": 1, "run": lossy_run.manifest()["run"]}))
+    return storage.described(run), copies * lossy_run.TRACES * POINTS
+
+
+def later(table, place, copy):
+    """The rows of a copy: other ids, and each counter's later ticks."""
+    for name in table.column_names:
+        if name == "id":
+            more = copy * TRACES
+        elif name == "tick" or "." in name:
+            node = name.split(".")[0] if "." in name else place.parts[-3].removeprefix("node=")
+            more = copy * (lossy_run.local(node, LATER) - lossy_run.local(node, 0))
+        else:
+            continue
+        column = compute.add(table[name], pyarrow.scalar(more, pyarrow.int64()))
+        table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
+    return table
+
+
+def question(engine, run, session, port):
+    """What is timed: the table by an engine."""
     opened = tickscope.open(run)
-    yield "core", lambda: table_of(opened)
-    yield "DuckDB", lambda: stage_rows(inputs(opened)[0], prepared(*inputs(opened)))
-    on_spark = tickscope.open(run, connection=session, engine="spark")
-    yield "Spark", lambda: [tuple(row) for row in on_spark.stages().collect()]
+    if engine == "core":
+        return lambda: table_of(opened)
+    if engine == "duckdb":
+        return lambda: stage_rows(inputs(opened)[0], prepared(*inputs(opened)))
+    place = storage.uploaded(run, port, str(run.name)) if engine == "spark-s3" else run
+    on_spark = tickscope.open(place, connection=session, engine="spark")
+    return lambda: [tuple(row) for row in on_spark.stages().collect()]
 
 
-def measured(run, session):
-    """Seconds by engine; all tables are the core's."""
-    seconds, expected = {}, None
-    for name, question in engines(run, session):
-        begun = time.perf_counter()
-        found = question()
-        seconds[name] = time.perf_counter() - begun
-        expected = expected or found
-        assert found == expected, f"{name}: expected the table of the core, found another. Columns: {COLUMNS}"
-    return seconds
+def asked(session, path):
+    """What Spark's page says of this application."""
+    context = session.sparkContext
+    place = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{path}"
+    with urllib.request.urlopen(place) as answer:
+        return json.load(answer)
+
+
+def shuffled(session):
+    """Bytes that were shuffled, and spilled to disk, until now."""
+    stages = asked(session, "stages")
+    return [sum(stage[name] for stage in stages) for name in ("shuffleWriteBytes", "diskBytesSpilled")]
+
+
+def peak_mib(session):
+    """Of the processes that compute, the largest resident set so far."""
+    context = session.sparkContext
+    java = context._gateway.proc.pid
+    text = pathlib.Path(f"/proc/{java}/status").read_text()
+    return int(text.split("VmHWM:")[1].split()[0]) >> 10
+
+
+def measure(engine, run, stamps, session, port, expected):
+    ask = question(engine, run, session, port)
+    before, begun = shuffled(session), time.perf_counter()
+    found = ask()
+    seconds = time.perf_counter() - begun
+    assert expected in (None, found), f"{engine}: expected the table of the core, found another"
+    shuffle, spill = (now - then for now, then in zip(shuffled(session), before, strict=True))
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    memory = f"python {own} MiB" + (f", java {peak_mib(session)} MiB" if "spark" in engine else "")
+    each = f"{seconds / stamps * 1e9:6.0f} ns and {shuffle / stamps:5.1f} B shuffled a stamp"
+    print(f"{stamps:10} stamps, {engine:8} {seconds:7.1f} s, {each}, {spill >> 20} MiB spilled, {memory}", flush=True)
+    return found
+
+
+def sessions(executors):
+    build = SparkSession.builder.appName("bench").config("spark.ui.port", "0").config("spark.driver.memory", "4g")
+    build = build.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    for count in executors or [0]:
+        master = f"local-cluster[{count},1,2048]" if count else "local[*]"
+        session = build.master(master).config("spark.executor.memory", "2g").getOrCreate()
+        print(f"Spark: {master}", flush=True)
+        yield session
+        session.stop()
 
 
 def main():
-    sizes = [int(word) for word in sys.argv[1:]] or [100_000, 1_000_000]
+    asks = argparse.ArgumentParser()
+    asks.add_argument("--stamps", default="1000000,10000000")
+    asks.add_argument("--engines", default="core,duckdb,spark,spark-s3")
+    asks.add_argument("--executors", default="")
+    options = asks.parse_args()
     warnings.simplefilter("ignore")
-    session = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    engines = options.engines.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        for number, traces in enumerate([SMALL, *sizes]):
-            run, stamps = stamped(pathlib.Path(folder) / str(number), traces)
-            found = measured(run, session)
-            for name, seconds in found.items() if number else ():
-                each, ratio = seconds / stamps * 1e9, seconds / found["core"]
-                cost = f"{seconds:7.1f} s, {each:7.0f} ns a stamp, {ratio:5.1f} of the core's"
-                print(f"{stamps:10} stamps, {name:6} {cost}", flush=True)
+        runs = [
+            stamped(pathlib.Path(folder) / f"run-{number}", int(stamps))
+            for number, stamps in enumerate([SMALL * POINTS, *options.stamps.split(",")])
+        ]
+        server, port = storage.started(pathlib.Path(folder) / "log") if "spark-s3" in engines else (None, 0)
+        try:
+            for session in sessions([int(count) for count in options.executors.split(",") if count]):
+                for run, stamps in runs:
+                    expected = None
+                    for engine in engines:
+                        expected = measure(engine, run, stamps, session, port, expected)
+        finally:
+            if server is not None:
+                server.kill()
 
 
 if __name__ == "__main__":
