@@ -15,6 +15,9 @@
 
 static struct rte_mempool *buffers;
 
+/* Words of the libraries that load the program of an interface: of interest where that failed, and there alone. */
+static char xdp_words[4096];
+
 static size_t put_in_port(struct link *link, const struct packet *packets, size_t count) {
     struct rte_mbuf *mbufs[BATCH];
     if (rte_pktmbuf_alloc_bulk(buffers, mbufs, (unsigned)count)) return 0;
@@ -49,7 +52,10 @@ static void prepare_port(uint16_t port, int room) {
     int error = rte_eth_dev_configure(port, 1, 1, &none);
     if (error == 0) error = rte_eth_rx_queue_setup(port, 0, (uint16_t)room, 0, 0, buffers);
     if (error == 0) error = rte_eth_tx_queue_setup(port, 0, (uint16_t)room, 0, 0);
-    if (error) dpdk_failed("its port", error);
+    if (error) {
+        fputs(xdp_words, stderr);
+        dpdk_failed("its port", error);
+    }
 }
 
 /* A port that puts into one ring and takes from the other. */

@@ -8,11 +8,14 @@
 #define MEMORY_MIB "256"
 #define HUGE_PAGE_MIB 2
 
-static int dpdk_runs, dpdk_shares; /* with another process: then it leaves nothing to huge pages */
+static int dpdk_runs, dpdk_is_huge;
+static int dpdk_shares; /* with another process: then it leaves nothing to huge pages */
+
+static const char *dpdk_remedy = "";
 
 static void dpdk_failed(const char *what, int error) {
     const char *why = rte_strerror(error < 0 ? -error : error);
-    fprintf(stderr, TARGET ": cannot use DPDK: %s: %s\n", what, why);
+    fprintf(stderr, TARGET ": cannot use DPDK: %s: %s%s\n", what, why, dpdk_remedy);
     exit(1);
 }
 
@@ -35,6 +38,7 @@ static void begin_dpdk(void) {
     cpu_set_t cores;
     if (dpdk_runs) return;
     dpdk_runs = 1;
+    dpdk_is_huge = is_huge;
     if (sched_getaffinity(0, sizeof cores, &cores)) fail("sched_getaffinity");
     if (!is_huge && !dpdk_shares)
         fprintf(stderr, TARGET ": without huge pages: fewer than " MEMORY_MIB " MiB are free\n");

@@ -8,8 +8,8 @@
  *             |rte-hash-rwl|rte-hash-rcu   what keeps the table consistent (primitives.h)
  *         --seconds S              how long the trace takes at the rate
  *         --packets N              length of the trace; else what the rate sends in --seconds
- *         --datapath rings|net_ring|udp|net_memif|net_af_packet   between source and forwarder
- *         --role both|source|forwarder   which of them this process is; two with the last three datapaths
+ *         --datapath rings|net_ring|udp|net_memif|net_af_packet|net_af_xdp   between source and forwarder
+ *         --role both|source|forwarder   which of them this process is; two with the last four datapaths
  *         --at WHERE               where two processes meet: ADDRESS:PORT, a socket's path, an interface
  *         --ring N                 room of the control ring and of the data ring; newest: of one packet, the newest
  *         --link N                 room of each way of the link
@@ -103,7 +103,17 @@ static void begin_testbed(struct testbed *bed, const struct options *options) {
     for (int user = 0; user < options->users; user++) bed->last_move[user] = FIRST_ADDRESS;
 }
 
+/* Whether a thread of DPDK's rests in a fault: nothing that may want a lock of its is called any more. */
+static int has_faulted(void) {
+#ifdef WITH_DPDK
+    return atomic_load(&has_memif_faulted);
+#else
+    return 0;
+#endif
+}
+
 static void end_testbed(struct testbed *bed) {
+    if (has_faulted()) return;
     end_links(&bed->links);
     end_fib(&bed->fib);
     free_ring(bed->control);
@@ -163,5 +173,6 @@ int main(int argc, char **argv) {
     print_result(&result, &reasons);
     int code = verdict(&bed, bed.data_counts.torn, &reasons);
     if (fflush(stdout)) fail("standard output");
+    if (has_faulted()) _exit(code);
     return code;
 }

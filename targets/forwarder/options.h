@@ -14,8 +14,9 @@
 
 enum layout { CONTENDED, ALONE, SPREAD, SINGLE };
 static const char *const layout_names[] = {"contended", "alone", "spread", "single", 0};
-enum datapath { RINGS, NET_RING, UDP, NET_MEMIF, NET_AF_PACKET };
-static const char *const datapath_names[] = {"rings", "net_ring", "udp", "net_memif", "net_af_packet", 0};
+enum datapath { RINGS, NET_RING, UDP, NET_MEMIF, NET_AF_PACKET, NET_AF_XDP };
+static const char *const datapath_names[] = {"rings",     "net_ring",      "udp",
+                                             "net_memif", "net_af_packet", "net_af_xdp", 0};
 enum process { BOTH, SOURCE, FORWARDER }; /* what of the testbed this process is */
 static const char *const process_names[] = {"both", "source", "forwarder", 0};
 enum scheduling { OWN, SHARED };
@@ -61,7 +62,7 @@ static int parse_option(struct options *options, const char *name, const char *v
         options->layout = one_of("--layout contended, alone, spread or single", layout_names, value);
     else if (!strcmp(name, "--datapath"))
         options->datapath =
-            one_of("--datapath rings, net_ring, udp, net_memif or net_af_packet", datapath_names, value);
+            one_of("--datapath rings, net_ring, udp, net_memif, net_af_packet or net_af_xdp", datapath_names, value);
     else if (!strcmp(name, "--role")) options->role = one_of("--role both, source or forwarder", process_names, value);
     else if (!strcmp(name, "--at")) options->at = value;
     else if (!strcmp(name, "--scheduling"))
@@ -78,7 +79,7 @@ static void check_roles(struct options *options) {
     if (is_between && (options->role == BOTH || options->at == 0))
         refuse("--role source or forwarder, and --at, with a --datapath between two processes", "another");
     if (!is_between && options->role != BOTH)
-        refuse("--datapath udp, net_memif or net_af_packet with --role source or forwarder",
+        refuse("--datapath udp, net_memif, net_af_packet or net_af_xdp with --role source or forwarder",
                datapath_names[options->datapath]);
     if (options->layout < 0) options->layout = is_between ? ALONE : CONTENDED;
     if (is_between && (options->layout == CONTENDED || (options->layout == SINGLE && options->scheduling == OWN)))

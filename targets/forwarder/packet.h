@@ -8,6 +8,8 @@
 /* A move is a control packet: its user is elsewhere from now on. Two processes greet each other, and part. */
 enum kind { DATA_PACKET, MOVE, GREETING, FAREWELL };
 
+#define GREETING_WORDS "tickscope forwarder" /* in the payload of one: nobody else sends that */
+
 struct packet {
     int64_t id;
     int64_t sent_tick;  /* one of a batch */
@@ -18,6 +20,11 @@ struct packet {
     char unused[4];
 };
 _Static_assert(offsetof(struct packet, unused) == PACKET_BYTES && sizeof(struct packet) == CACHE_LINE, "60 bytes sent");
+_Static_assert(sizeof((struct packet *)0)->payload == sizeof GREETING_WORDS, "as many as the payload takes");
+
+static int is_greeting(const struct packet *packet) {
+    return packet->kind == GREETING && memcmp(packet->payload, GREETING_WORDS, sizeof packet->payload) == 0;
+}
 
 /* The hardware address of a user's point of attachment after that location update. Never zero. */
 static uint64_t mac_of(int64_t address_id, int32_t user) {

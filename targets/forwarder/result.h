@@ -158,6 +158,11 @@ static void print_result(const struct result *result, const struct reasons *reas
     printf(", \"arrived_batch_mean\": %.3f", batch_mean(bed->arrival.packets, bed->arrival.batches));
     printf(", \"delay_mean_ns\": %.0f",
            judged > 0 ? nanoseconds(result, bed->receiver.delay_ticks) / (double)judged : 0);
+#ifdef WITH_DPDK
+    if (dpdk_runs) printf(", \"huge_pages\": %s", dpdk_is_huge ? "true" : "false");
+    else
+#endif
+        printf(", \"huge_pages\": null"); /* DPDK has no part in it */
     print_count("fib_bytes", (int64_t)bed->fib.bytes);
     print_count("versions_most", bed->fib.versions_most);
     print_count("versions_bytes", bed->fib.versions_most * bed->fib.version_bytes);

@@ -8,7 +8,8 @@
  * Source and forwarder may be two processes. Then the source greets until it is answered, and parts in the same way:
  * the forwarder sends a greeting or a farewell back behind all that came before it, and says in the latter how many
  * packets came and went. It ends once a source that parted is quiet.
- * Whoever hears nothing for PEER_SECONDS ends, and says so.
+ * A forwarder that hears nothing for PEER_SECONDS ends, and says so; a source that hears nothing for a second greets
+ * again, and ends after as many greetings.
  */
 
 #define LINGER_MS 200 /* for a farewell whose answer was lost, and which the source repeats */
@@ -34,10 +35,12 @@ struct testbed {
     struct {
         _Alignas(CACHE_LINE) int64_t sent_data, sent_moves, batches, row, begin_ns, end_ns;
         int64_t asking, asked_tick, asked_since; /* a greeting or a farewell */
+        int64_t unanswered; /* greetings since something came back */
     } sender;
     struct {
         _Alignas(CACHE_LINE) int64_t received, misaddressed, delay_ticks;
         int64_t arrived, returned; /* as the farewell has them */
+        _Atomic int64_t heard_tick;
     } receiver;
     struct {
         _Alignas(CACHE_LINE) int64_t batches, packets, moves, control_drops, data_drops, last_tick;
@@ -117,16 +120,30 @@ static void tell_sent(struct testbed *bed, struct points *points, const struct p
     }
 }
 
+static void ask(struct testbed *bed, int kind, int64_t now) {
+    struct packet ask = {.id = bed->trace.count, .address_id = bed->trace.moves, .mac = (uint64_t)bed->trace.users,
+                         .kind = kind, .payload = GREETING_WORDS};
+    bed->sender.asked_tick = now;
+    bed->links.there.put(&bed->links.there, &ask, 1);
+}
+
+/* Greets again a forwarder of which nothing came back for a second: it answers, or is gone. */
+static void miss_answers(struct testbed *bed, int64_t now) {
+    int64_t heard = atomic_load_explicit(&bed->receiver.heard_tick, memory_order_relaxed);
+    if (bed->options->role == BOTH || now - heard < bed->hertz) return;
+    if (heard > bed->sender.asked_tick) bed->sender.unanswered = 0;
+    else if (now - bed->sender.asked_tick < bed->hertz) return;
+    if (bed->sender.unanswered++ == PEER_SECONDS) lose_peer(bed);
+    ask(bed, GREETING, now);
+}
+
 /* Asks the forwarder for this, once a millisecond; returns whether it has answered. */
 static int is_answered(struct testbed *bed, int kind, int64_t now) {
-    struct packet ask = {.id = bed->trace.count, .address_id = bed->trace.moves, .mac = (uint64_t)bed->trace.users,
-                         .kind = kind};
     if (bed->options->role == BOTH || atomic_load_explicit(&bed->answer, memory_order_acquire) >= kind) return 1;
     if (bed->sender.asking != kind) bed->sender.asked_since = now;
     else if (now - bed->sender.asked_tick < bed->hertz / 1000) return 0;
     bed->sender.asking = kind;
-    bed->sender.asked_tick = now;
-    bed->links.there.put(&bed->links.there, &ask, 1);
+    ask(bed, kind, now);
     if (now - bed->sender.asked_since > PEER_SECONDS * bed->hertz) lose_peer(bed);
     return 0;
 }
@@ -151,6 +168,7 @@ static size_t send_step(struct testbed *bed, struct points *points, int64_t now)
         if (is_answered(bed, GREETING, now)) begin_sending(bed);
         return 0;
     }
+    miss_answers(bed, now);
     if (bed->options->rate_pps > 0) offered = load_offer(&bed->bucket, now);
     if (offered > left) offered = left;
     if (offered <= 0) return 0;
@@ -189,6 +207,7 @@ static size_t receive_step(struct testbed *bed, struct points *points, int64_t n
     size_t count = bed->links.back.take(&bed->links.back, batch, BATCH);
     int64_t tick = count > 0 ? tickscope_now(TICKSCOPE_AFTER) : now;
     count = kept(bed, &bed->links.back, batch, count);
+    if (count > 0) atomic_store_explicit(&bed->receiver.heard_tick, tick, memory_order_relaxed);
     for (size_t at = 0; at < count; at++) {
         if (batch[at].kind > MOVE) {
             hear(bed, &batch[at]);

@@ -1,12 +1,14 @@
 /*
  * The datapath `udp`: plain sockets of the kernel, one each process, a datagram a packet.
  *
- * The forwarder waits at its address and takes whoever sends first as its source. What the kernel has no room for is
- * lost on the way, which the counts of both ends tell. A datagram of another size is none of ours. Sockets never block.
+ * The forwarder waits at its address and takes whoever greets it first as its source. What the kernel has no room for
+ * is lost on the way, which the counts of both ends tell. A datagram of another size is none of ours, nor is one of
+ * anybody else, and that is counted. Sockets never block.
  */
 
 static struct {
     int socket, is_connected;
+    struct sockaddr_in other; /* the other end, of one that is connected */
     _Atomic int has_heard, is_refused; /* nobody listens at the other end any more */
 } udp;
 
@@ -31,29 +33,37 @@ static size_t put_in_socket(struct link *link, const struct packet *packets, siz
     return udp_count(sendmmsg(udp.socket, messages, (unsigned)count, MSG_DONTWAIT), "sendmmsg");
 }
 
+static void connect_to(const struct sockaddr_in *other) {
+    if (connect(udp.socket, (const struct sockaddr *)other, sizeof *other)) fail("connect");
+    udp.other = *other;
+    udp.is_connected = 1;
+}
+
+/* What others sent before the socket was connected may still wait in it. */
+static int is_of_other_end(const struct sockaddr_in *from) {
+    return udp.is_connected && from->sin_port == udp.other.sin_port &&
+           from->sin_addr.s_addr == udp.other.sin_addr.s_addr;
+}
+
 static size_t take_from_socket(struct link *link, struct packet *packets, size_t most) {
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
-    struct sockaddr_in from;
+    struct sockaddr_in from[BATCH];
     size_t kept = 0;
     memset(messages, 0, sizeof messages);
     for (size_t at = 0; at < most; at++) {
         parts[at] = (struct iovec){&packets[at], PACKET_BYTES};
-        messages[at].msg_hdr = (struct msghdr){.msg_iov = &parts[at], .msg_iovlen = 1};
+        messages[at].msg_hdr = (struct msghdr){
+            .msg_iov = &parts[at], .msg_iovlen = 1, .msg_name = &from[at], .msg_namelen = sizeof *from};
     }
-    messages[0].msg_hdr.msg_name = &from;
-    messages[0].msg_hdr.msg_namelen = sizeof from;
-    if (!udp.is_connected) most = 1;
     size_t count = udp_count(recvmmsg(udp.socket, messages, (unsigned)most, MSG_DONTWAIT, 0), "recvmmsg");
-    if (count > 0 && !udp.is_connected) {
-        if (connect(udp.socket, (struct sockaddr *)&from, sizeof from)) fail("connect");
-        udp.is_connected = 1;
-    }
     for (size_t at = 0; at < count; at++) {
         int is_whole = messages[at].msg_len == PACKET_BYTES && !(messages[at].msg_hdr.msg_flags & MSG_TRUNC);
-        if (is_whole && kept < at) packets[kept] = packets[at];
-        kept += (size_t)is_whole;
-        atomic_fetch_add_explicit(&link->strange, !is_whole, memory_order_relaxed);
+        if (is_whole && !udp.is_connected && is_greeting(&packets[at])) connect_to(&from[at]);
+        int is_ours = is_whole && is_of_other_end(&from[at]);
+        if (is_ours && kept < at) packets[kept] = packets[at];
+        kept += (size_t)is_ours;
+        atomic_fetch_add_explicit(&link->strange, !is_ours, memory_order_relaxed);
     }
     if (kept > 0) atomic_store_explicit(&udp.has_heard, 1, memory_order_relaxed);
     return kept;
@@ -78,10 +88,8 @@ static struct links udp_links(const struct options *options) {
     udp.socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (udp.socket < 0) fail("socket");
     setsockopt(udp.socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-    int error = is_source ? connect(udp.socket, (struct sockaddr *)&address, sizeof address)
-                          : bind(udp.socket, (struct sockaddr *)&address, sizeof address);
-    if (error) fail(options->at);
-    udp.is_connected = is_source;
+    if (is_source) connect_to(&address);
+    else if (bind(udp.socket, (struct sockaddr *)&address, sizeof address)) fail(options->at);
     struct link link = {.put = put_in_socket, .take = take_from_socket};
     return (struct links){.there = link, .back = link, .is_gone = udp_is_gone, .end = end_udp};
 }

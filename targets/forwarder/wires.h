@@ -1,16 +1,18 @@
 /*
- * Datapaths of DPDK between two processes: `net_memif` over memory that both share, `net_af_packet` over an interface
- * of the kernel.
+ * Datapaths of DPDK between two processes: `net_memif` over memory that both share, `net_af_packet` and `net_af_xdp`
+ * over an interface of the kernel, by its packet sockets or by its XDP sockets.
  *
  * Of memif the forwarder is the server: it makes the socket over which both agree. A socket that another process left
  * behind is removed, which is said; one that somebody listens at is refused. When one process ends, DPDK takes the
  * shared memory from the other one, at any instant: so the source waits until the forwarder has stopped polling, and
- * where one was killed, the fault of a poll is how the other sees it. Frames of an interface have an Ethernet header
- * with a type of their own before the packet; others are not ours.
+ * where one was killed, the fault of a poll is how the other sees it, and so is a fault of DPDK's own thread. Frames of
+ * an interface have an Ethernet header with a type of their own before the packet; others are not ours.
  */
 #include <rte_bus_vdev.h>
 #include <rte_ether.h>
+#include <dlfcn.h>
 #include <setjmp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -22,6 +24,7 @@
 static int wire_port;
 static __thread sigjmp_buf poll_begin;
 static __thread volatile sig_atomic_t is_polling;
+static _Atomic int has_memif_faulted; /* DPDK's own thread did, and rests; it may hold any lock of DPDK's */
 
 static size_t put_in_frames(struct link *link, const struct packet *packets, size_t count) {
     struct rte_ether_hdr header = {.ether_type = rte_cpu_to_be_16(FRAME_TYPE)};
@@ -60,20 +63,26 @@ static int memif_is_up(void) {
 }
 
 static int memif_is_gone(void) {
-    return !memif_is_up();
+    return atomic_load_explicit(&has_memif_faulted, memory_order_relaxed) || !memif_is_up();
 }
 
-/* The other process took the memory away while this thread polled. */
+/* The other process took the memory away while this thread polled, or while DPDK's own thread gave it back. */
 static void on_fault(int signal_number) {
+    char name[16] = "";
     if (is_polling) siglongjmp(poll_begin, 1);
+    prctl(PR_GET_NAME, name);
+    if (strncmp(name, "eal-", 4) == 0) {
+        atomic_store_explicit(&has_memif_faulted, 1, memory_order_relaxed);
+        while (1) pause();
+    }
     signal(signal_number, SIG_DFL);
 }
 
 /* After a fault; returns 0 if the other process is still there. */
 static int await_memif_gone(void) {
     int64_t until = now_ns() + LEAVING_MS * (NANOSECONDS / 1000);
-    while (memif_is_up() && now_ns() < until) usleep(1000);
-    return !memif_is_up();
+    while (!memif_is_gone() && now_ns() < until) usleep(1000);
+    return memif_is_gone();
 }
 
 /* Removes a socket that nobody listens at. */
@@ -115,7 +124,26 @@ static void leave_memif(const struct options *options) {
     if (options->role == SOURCE) await_memif_gone();
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- AF_XDP ------------------------------------------------------------------------------------------------------ */
+
+static int note_words(int level, const char *format, va_list rest) {
+    size_t length = strlen(xdp_words);
+    (void)level;
+    return vsnprintf(xdp_words + length, sizeof xdp_words - length, format, rest);
+}
+
+/* DPDK's driver brings these libraries; a version that is called otherwise goes on printing. */
+static void quieten_xdp(void) {
+    const char *const names[][2] = {{"libbpf.so.1", "libbpf_set_print"}, {"libxdp.so.1", "libxdp_set_print"}};
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
+        void *library = dlopen(names[at][0], RTLD_LAZY | RTLD_NOLOAD);
+        void *(*set_print)(void *) = 0;
+        if (library) *(void **)&set_print = dlsym(library, names[at][1]);
+        if (set_print) set_print((void *)(uintptr_t)note_words);
+    }
+}
+
+/* ---- all -------------------------------------------------------------------------------------------------------- */
 
 static int power_of(int count) {
     int bits = 0;
@@ -143,6 +171,8 @@ static struct links wire_links(const struct options *options) {
         refuse("--link of 16384 at most with --datapath net_memif", "more");
     if (!is_memif && if_nametoindex(options->at) == 0) fail(options->at);
     begin_dpdk();
+    if (!is_memif) dpdk_remedy = "; its interface is opened by root, and has to be up";
+    if (options->datapath == NET_AF_XDP) quieten_xdp();
     unsigned count = 4 * (unsigned)options->link + SPARE_BUFFERS;
     buffers = rte_pktmbuf_pool_create("packets", count, BUFFER_CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     if (buffers == 0) dpdk_failed("rte_pktmbuf_pool_create", rte_errno);

@@ -76,7 +76,7 @@ fn sweep(more: &str) -> String {
     let words = format!("{ANYWHERE}, \"--packets\", \"4000\", {more}");
     let replaced = [
         ("\"net_ring\"", "\"rings\""),
-        ("\"--seconds\", \"{seconds}\", \"--invalid\", \"fail\",", words.as_str()),
+        ("\"--seconds\", \"{seconds}\",", words.as_str()),
         ("seconds = 0.3", "seconds = 60"),
         ("repetitions = 3", "repetitions = 1"),
         ("values = [500000, 1000000, 2000000, 4000000, 6000000, 8000000, 10000000]", "values = [20000, 40000]"),

@@ -208,6 +208,12 @@ fn c_memory_of_the_table_and_live_versions_are_told() {
     assert_eq!((cells, none), (128 * 32, 0)); // twice as many cells as users, in a power of two
     assert_eq!(told("left-right")[..2], [cells + 128 * 2 * 16, 0]);
     assert_eq!(told("sharded")[..2], [cells + 64 * 64, 0]);
+    if libraries().iter().any(|flag| flag == "-DWITH_URCU") {
+        // The writer that waits has one version besides the users' own; else any number waits for call_rcu.
+        assert_eq!(told("rcu-sync")[1], 51);
+        let [_, versions, written] = told("rcu");
+        assert!((51..=50 + written).contains(&versions), "{versions} {written}");
+    }
     if !has_dpdk("memory of rte-hash-rwl and rte-hash-rcu") {
         return;
     }
@@ -369,7 +375,10 @@ fn c_bad_input_ends_with_a_sentence() {
     for (words, expected) in [
         (&["--fib", "rwl"][..], "rcu-sync, rte-hash-rwl or rte-hash-rcu, found rwl"),
         (&["--layout", "L0"], "expected --layout contended, alone, spread or single, found L0"),
-        (&["--datapath", "wires"], "expected --datapath rings, net_ring, udp, net_memif or net_af_packet, found wires"),
+        (
+            &["--datapath", "wires"],
+            "expected --datapath rings, net_ring, udp, net_memif, net_af_packet or net_af_xdp, found wires",
+        ),
         (&["--invalid", "no"], "expected --invalid tell or fail, found no"),
         (&["--scheduling", "mine"], "expected --scheduling own or shared, found mine"),
         (&["--rate", "-1"], "expected --rate in packets a second from 0 to 1e+08, found -1"),
@@ -569,8 +578,12 @@ fn socket_path(name: &str) -> String {
 }
 
 /// What both counted is the whole; where nothing may be lost on the way, nothing is.
-fn check_pair([mut source, mut forwarder]: [Command; 2], may_lose: bool) -> [String; 2] {
-    let forwarder = running(&mut forwarder);
+fn check_pair([source, mut forwarder]: [Command; 2], may_lose: bool) -> [String; 2] {
+    let [source, forwarder] = check_counts(source, running(&mut forwarder), may_lose);
+    [source.2, forwarder.2]
+}
+
+fn check_counts(mut source: Command, forwarder: Running, may_lose: bool) -> [(Option<i32>, String, String); 2] {
     let (source, forwarder) = (ended(running(&mut source)), ended(forwarder));
     let what = format!("{source:?} {forwarder:?}");
     assert_eq!((source.0, forwarder.0), (Some(0), Some(0)), "{what}");
@@ -587,7 +600,7 @@ fn check_pair([mut source, mut forwarder]: [Command; 2], may_lose: bool) -> [Str
     assert_eq!(of_forwarder("arrived"), ended.iter().sum::<i64>(), "{what}");
     assert!(of_source("there") >= 0 && of_source("back") >= 0 && of_forwarder("torn") == 0, "{what}");
     assert!(may_lose || of_source("there") + of_source("back") == 0, "{what}");
-    [source.2, forwarder.2]
+    [source, forwarder]
 }
 
 #[test]
@@ -625,6 +638,11 @@ impl Spaces {
         }
         spaces
     }
+
+    fn pair(&self, datapath: &str) -> [Command; 2] {
+        let inside = self.0.clone().map(|name| ["ip", "netns", "exec", &name].map(str::to_owned).to_vec());
+        Pair::of(datapath, ["wire", "wire"], inside)
+    }
 }
 
 impl Drop for Spaces {
@@ -635,21 +653,109 @@ impl Drop for Spaces {
     }
 }
 
-#[test]
-fn c_frames_of_an_interface_are_counted_by_both_ends() {
+/// Namespaces for a pair over an interface; what is left out without them is told.
+fn spaces() -> Option<Spaces> {
     // SAFETY: it has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("LEFT OUT: net_af_packet, only root makes namespaces");
+        eprintln!("LEFT OUT: net_af_packet and net_af_xdp, only root makes namespaces");
+        return None;
+    }
+    has_dpdk("net_af_packet and net_af_xdp").then(Spaces::new)
+}
+
+#[test]
+fn c_frames_of_an_interface_are_counted_by_both_ends() {
+    let Some(spaces) = spaces() else { return };
+    for datapath in ["net_af_packet", "net_af_xdp"] {
+        let mut pair = spaces.pair(datapath);
+        pair.iter_mut().for_each(|command| _ = command.args(["--rate", "100000", "--fib", "left-right"]));
+        for words in check_pair(pair, true) {
+            assert!(!words.contains("libxdp") && !words.contains("libbpf"), "{words}");
+        }
+    }
+}
+
+#[test]
+fn c_an_interface_that_cannot_be_used_is_named_with_what_helps() {
+    let Some(spaces) = spaces() else { return };
+    for datapath in ["net_af_packet", "net_af_xdp"] {
+        let (code, _, words) = ended(running(&mut Pair::here(datapath, "nosuch")[0]));
+        assert!(code == Some(1) && words.contains("forwarder: nosuch: No such device"), "{words}");
+        let [mut source, _] = spaces.pair(datapath);
+        without_network_rights(&mut source);
+        let (code, _, words) = ended(running(&mut source));
+        let remedy = "; its interface is opened by root, and has to be up";
+        assert!(code == Some(1) && words.contains("cannot use DPDK: ") && words.contains(remedy), "{words}");
+    }
+}
+
+/// A process that was root, and opens no interface any more.
+fn without_network_rights(command: &mut Command) {
+    // SAFETY: system calls alone, without memory.
+    unsafe {
+        command.pre_exec(|| {
+            const CAP_NET_ADMIN: libc::c_ulong = 12;
+            const CAP_NET_RAW: libc::c_ulong = 13;
+            for right in [CAP_NET_ADMIN, CAP_NET_RAW] {
+                libc::prctl(libc::PR_CAPBSET_DROP, right, 0, 0, 0);
+            }
+            Ok(())
+        })
+    };
+}
+
+#[test]
+fn c_a_process_at_an_interface_whose_peer_is_killed_ends_and_says_what_it_counted() {
+    let Some(spaces) = spaces() else { return };
+    for datapath in ["net_af_packet", "net_af_xdp"] {
+        for role in ["source", "forwarder"] {
+            check_survivor(spaces.pair(datapath), "wire", role);
+        }
+    }
+    check_pair(spaces.pair("net_af_xdp"), true); // though programs of those that were killed are still there
+}
+
+#[test]
+fn c_a_source_is_who_greets_and_what_others_send_is_counted() {
+    let port = free_port();
+    let [source, mut forwarder] = Pair::here("udp", &port);
+    let forwarder = running(&mut forwarder);
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.connect(&port).unwrap();
+    // What is sent before the forwarder is there is refused at once.
+    until(|| stranger.send(&[0; 60]).is_ok() && stranger.take_error().unwrap().is_none());
+    let mut greeting = [0; 60];
+    greeting[36] = 2; // the kind of a greeting, without its words
+    for datagram in [&greeting[..], &[1; 60], &[0; 59], &[]] {
+        stranger.send(datagram).unwrap();
+    }
+    let [_, forwarder] = check_counts(source, forwarder, true);
+    assert_eq!(number(&forwarder.1, "strange"), 5, "{forwarder:?}");
+}
+
+#[test]
+fn c_a_fault_of_dpdks_own_thread_is_how_the_other_process_is_seen_to_go() {
+    if !has_dpdk("a fault of DPDK's own thread") {
         return;
     }
-    if !has_dpdk("net_af_packet") {
-        return;
+    for role in ["source", "forwarder"] {
+        let at = socket_path(&format!("fault-{role}"));
+        check_left(Pair::here("net_memif", &at), &at, role, |survivor, other| {
+            fault_dpdks_thread(survivor.0.id());
+            Some(other)
+        });
+        let _ = std::fs::remove_file(&at); // a process that is left in this way leaves it
     }
-    let spaces = Spaces::new();
-    let inside = spaces.0.clone().map(|name| ["ip", "netns", "exec", &name].map(str::to_owned).to_vec());
-    let mut pair = Pair::of("net_af_packet", ["wire", "wire"], inside);
-    pair.iter_mut().for_each(|command| _ = command.args(["--rate", "100000", "--fib", "left-right"]));
-    check_pair(pair, true);
+}
+
+/// Lets DPDK's thread of that process fault as one does whose shared memory was taken away.
+fn fault_dpdks_thread(process: u32) {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|thread| thread.unwrap().path());
+    let is_dpdks = |thread: &PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap().starts_with("eal-intr");
+    let thread = threads.into_iter().find(is_dpdks).unwrap();
+    let thread: libc::c_long = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    // SAFETY: the process is this test's own child and not waited for yet.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, i64::from(process), thread, libc::SIGSEGV) }, 0);
 }
 
 #[test]
@@ -677,7 +783,15 @@ fn c_a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() {
 
 /// The other process is killed while this one polls.
 fn check_survivor(pair: [Command; 2], at: &str, role: &str) {
-    let directory = StampDirectory::new(&format!("forwarder-left-{role}"));
+    check_left(pair, at, role, |_, other| {
+        other.kill();
+        None
+    });
+}
+
+/// Something happens to the process of that role, or to the other one, while both poll.
+fn check_left(pair: [Command; 2], at: &str, role: &str, happens: impl FnOnce(&Running, Running) -> Option<Running>) {
+    let directory = StampDirectory::new(&format!("forwarder-left-{role}-{}", at.replace('/', "-")));
     let [mut source, mut forwarder] = pair;
     for command in [&mut source, &mut forwarder] {
         command.args(["--rate", "2000", "--packets", "120000"]);
@@ -686,7 +800,7 @@ fn check_survivor(pair: [Command; 2], at: &str, role: &str) {
     let (forwarder, source) = (running(&mut forwarder), running(&mut source));
     until(|| stamps(&directory).get("received").is_some_and(|stamps| !stamps.is_empty()));
     let (survivor, other) = if role == "source" { (source, forwarder) } else { (forwarder, source) };
-    other.kill();
+    let _other = happens(&survivor, other);
     let (code, line, words) = ended(survivor);
     let gone = if role == "source" { "forwarder" } else { "source" };
     let expected = format!("the {gone} at {at} went before it parted; what was counted until then is told");
