@@ -2,27 +2,39 @@
 
 import importlib.util
 import json
+import math
 import pathlib
+import sys
+import xml.etree.ElementTree
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPEC = importlib.util.spec_from_file_location("figures", ROOT / "targets/forwarder/figures.py")
+sys.path.insert(0, str(ROOT / "targets/forwarder"))
 figures = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(figures)
 
 LINE = {"achieved_pps": 1_100_000, "cdr": 0.1, "users": 1000, "delay_mean_ns": 2000, "misaddressed_share": 0.0051}
+LINE |= {"fib_bytes": 4096, "versions_most": 51}
 
 
 def answers(*words):
     """What `tickscope show` says of a sweep of one rate, one of whose two trials was refused."""
     if "--age" in words:
-        return {"age": {"keys_with_few": 7}}
+        ages = {"average": {"estimate_ticks": 20_000, "lo_ticks": 19_000, "hi_ticks": 21_000}}
+        key = {"key": 0, "ages": ages}
+        return {"hertz": 2_000_000_000, "age": {"keys_with_few": 7, "keys": [key, {"key": 1, "ages": None}]}}
     if words[-1] == "sweep/trial-0001":
         return {"events": [{"what": "target", "text": f"command of node printed: {json.dumps(LINE)}"}]}
     made = {"number": 1, "values": [1000], "state": "made", "folder": "trial-0001", "why": None}
     refused = {"number": 2, "values": [1000], "state": "failed", "folder": None, "why": "it was stalled"}
-    point = {"values": [1000], "repetitions": 1, "of": 2, "figures": [{"ticks": 5000}]}
+    point = {
+        "values": [1000],
+        "repetitions": 1,
+        "of": 2,
+        "figures": [{"ticks": 5000, "lo_ticks": 4990, "hi_ticks": None}],
+    }
     measures = [{"age": ["node.generated", "node.received"], "of": "average"}]
     table = {"name": "figure-4", "hertz": 2_000_000_000, "parameters": ["rate"], "measures": measures}
     return table | {"points": [point], "trials": [made, refused]}
@@ -36,8 +48,69 @@ def test_a_row_has_its_figures_its_counts_and_the_share_by_the_formula(monkeypat
     head, row, *rest = capsys.readouterr().out.splitlines()
     row = dict(zip(head.split("\t"), row.split("\t"), strict=True))
     assert (row["age of node.received, us"], row["trials"], row["keys < 30"]) == ("2.50", "1 of 2", "7")
-    assert (row["misaddressed"], row["by formula"]) == ("0.00510", f"{0.0293 * 0.1 * 2:.5f}")
+    of_all = sum(1 / rank for rank in range(1, 1001))
+    shares = [1 / rank / of_all for rank in range(1, 1001)]
+    assert row["misaddressed"] == "0.00510"
+    assert row["by formula"] == f"{sum(p * (1 - math.exp(-p * 0.1 * 2)) for p in shares):.5f}"
+    assert (row["age of user 0, us"], row["versions"], row["table, bytes"]) == ("10.00", "51", "4096")
     assert (row["sent/s"], row["data drops"]) == ("1100000", "-")
     assert rest[0] == "in no figure: trial 2, [1000]: it was stalled"
     assert any(line.startswith("the paper, figure 4(f)") for line in rest)
     assert ended.value.code == 1
+
+
+def row(rate, age=None, fib="rwl-spin", refused=(), **counts):
+    """A point as figures.py has it, with an interval for its ages."""
+    counts = dict.fromkeys([*figures.COUNTED, "delay_mean_ns"]) | counts
+    values = {"rate": rate, "fib": fib, "cdr": 0.1}
+    found = {"values": values, "trials": "1 of 1", "ages": [age, age], "user_0": age, "counts": counts}
+    return found | {"made": [], "refused": list(refused)}
+
+
+@pytest.mark.parametrize(
+    ("ages", "falls", "rises"),
+    [
+        ([[9, 8, 10], [5, 4, 6], [9, 8, 10]], "seen", "seen"),
+        ([[9, 8, 10], [8.5, 7, 9], [8.6, 8, 9]], "not resolved", "not resolved"),
+        ([[9, 8, 10], [5, 4, 6], [4, 3, 3.9]], "seen", "NOT SEEN"),
+        ([[3, 2, 4], [9, 8, 10]], "NOT SEEN", "seen"),
+        ([[9, 8, 10], None, [9, None, None]], "NOT SEEN", "not resolved"),
+        ([[9, 8, 10], None], "not judged: fewer than two rates have an age", "not judged"),
+    ],
+)
+def test_an_age_falls_or_rises_where_intervals_leave_no_doubt(ages, falls, rises):
+    rows = [row(rate, age) for rate, age in enumerate(ages, 1)]
+    assert figures.falls_then_rises(rows, lambda one: one["user_0"]) == (falls, rises)
+
+
+def test_the_lock_that_parks_collapses_or_is_refused_with_its_reason():
+    spins = [row(rate, [5, 4, 6]) for rate in (1, 2)]
+    park = {"fib": "rwl-park"}
+    assert figures.park_collapses([*spins, row(1, [70, 61, 80], **park)]).startswith("seen: 70 us at 1")
+    assert figures.park_collapses([*spins, row(1, [59, 50, 60], **park)]) == "NOT SEEN"
+    stalled = row(2, None, refused=["stalled for 38 %"], **park)
+    assert figures.park_collapses([*spins, stalled]) == "refused at 2, where rwl-spin is not: stalled for 38 %"
+
+
+def test_a_share_beyond_the_formula_has_a_measured_reason_or_is_not_explained():
+    def found(share, **counts):
+        counts = {"achieved_pps": 4e6, "delay_mean_ns": 1000, "data_drop_share": 0.0} | counts
+        return figures.misaddressed([row(1, misaddressed_share=share, by_formula=0.01, **counts)])
+
+    assert found(0.0129) == found(0.0071) == "1 of 1 rows"
+    assert "1.31 of it, NOT EXPLAINED" in found(0.0131)
+    assert "0.4 packets under way, evenly paced" in found(0.005, delay_mean_ns=100)
+    assert "2.0% of data dropped" in found(0.02, data_drop_share=0.02)
+
+
+def test_panels_show_each_primitive_in_one_colour_and_say_where_none_may_be_drawn(tmp_path):
+    rows = [row(1e6, [9, 8, 10]), row(2e6, [5, 4, None]), row(1e6, None, "rcu"), row(2e6, [7, 6, 8], "rcu")]
+    figures.panels.draw(tmp_path / "f.svg", "figure-4", rows, ["<received>", "written"])
+    root = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "4(d) average age at <received>, CDR 0.1" in texts
+    assert texts.count("no trial may be used") == 3  # nothing was counted
+    circles = [one.get("fill") for one in root.iter("{http://www.w3.org/2000/svg}circle")]
+    spin, rcu = figures.panels.COLOURS[:2]
+    # In the legend, and in each of three panels of ages.
+    assert (circles.count(spin), circles.count(rcu)) == (1 + 3 * 2, 1 + 3 * 1)
