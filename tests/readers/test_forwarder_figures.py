@@ -105,12 +105,13 @@ def test_a_share_beyond_the_formula_has_a_measured_reason_or_is_not_explained():
 
 def test_panels_show_each_primitive_in_one_colour_and_say_where_none_may_be_drawn(tmp_path):
     rows = [row(1e6, [9, 8, 10]), row(2e6, [5, 4, None]), row(1e6, None, "rcu"), row(2e6, [7, 6, 8], "rcu")]
+    rows[3]["counts"]["data_drop_share"] = 0.01  # of rcu alone
     figures.panels.draw(tmp_path / "f.svg", "figure-4", rows, ["<received>", "written"])
     root = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
     texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "4(d) average age at <received>, CDR 0.1" in texts
-    assert texts.count("no trial may be used") == 3  # nothing was counted
+    assert texts.count("no trial may be used") == 2  # nothing was counted
     circles = [one.get("fill") for one in root.iter("{http://www.w3.org/2000/svg}circle")]
     spin, rcu = figures.panels.COLOURS[:2]
-    # In the legend, and in each of three panels of ages.
-    assert (circles.count(spin), circles.count(rcu)) == (1 + 3 * 2, 1 + 3 * 1)
+    # In the legend, in each of three panels of ages, and where data was dropped.
+    assert (circles.count(spin), circles.count(rcu)) == (1 + 3 * 2, 1 + 3 * 1 + 1)
