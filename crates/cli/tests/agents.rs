@@ -541,20 +541,20 @@ fn e2e_the_program_is_copied_once_past_whatever_login_scripts_print_and_held_aga
     assert_eq!(copies(), Vec::<PathBuf>::new());
 }
 
-/// A run whose one node, elsewhere, writes two logs of eight lines and then waits for `seconds`.
-fn logging(site: &Site, seconds: u32) -> String {
+/// A run whose one node, elsewhere, writes two logs of eight lines and ends, or goes on until the site is removed.
+fn logging(site: &Site, goes_on: bool) -> String {
     let folder = site.path("program");
     fs::create_dir(&folder).unwrap();
     let lines = "for id in 1 2 3 4 5 6 7 8; do date +$id,%s%N >> $1; date +$id,%s%N >> late.csv; sleep 0.1; done";
-    fs::write(folder.join("logs.sh"), format!("{lines}; touch $2; sleep {seconds}")).unwrap();
+    let then = if goes_on { "while test -e $2; do sleep 0.1; done" } else { ":" };
+    fs::write(folder.join("logs.sh"), format!("{lines}; touch $2; {then}")).unwrap();
     format!(
-        "run = {{ name = \"far\", seconds = {} }}\nclock.reference = \"n\"\n\
+        "run = {{ name = \"far\", seconds = 3000 }}\nclock.reference = \"n\"\n\
          [layout]\npath = [\"n.early\", \"n.late\"]\n\
          [[node]]\nname = \"n\"\nends_run = true\nconnect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\n\
          files = [\"{}/logs.sh\"]\ncommand = [\"sh\", \"logs.sh\", \"{{run}}/early.csv\", \"{}\"]\n\
          [[log]]\nnode = \"n\"\npoint = \"early\"\nfile = \"{{run}}/early.csv\"\nclock = \"realtime\"\n\
          [[log]]\nnode = \"n\"\npoint = \"late\"\nfile = \"late.csv\"\nclock = \"realtime\"\n",
-        seconds + 1,
         env!("CARGO_BIN_EXE_tickscope"),
         folder.display(),
         site.path("written").display()
@@ -564,7 +564,7 @@ fn logging(site: &Site, seconds: u32) -> String {
 #[test]
 fn e2e_the_log_of_a_node_elsewhere_is_fetched_and_taken_in() {
     let site = Site::new("far-log");
-    let mut command = site.run_command(&logging(&site, 0));
+    let mut command = site.run_command(&logging(&site, false));
     command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
     let ended = Ended::of(&mut command);
     expect_both_logs(&site, &ended.json(0));
@@ -575,7 +575,7 @@ fn e2e_finish_fetches_the_logs_of_a_node_elsewhere_also_where_its_agent_is_gone(
     // Also where another agent cannot prepare the node again: its directory of stamps is gone too.
     for (is_gone, stamps) in [(false, None), (true, None), (true, Some("stamps"))] {
         let site = Site::new(&format!("far-log-{is_gone}-{}", stamps.is_some()));
-        let (mut text, stamps) = (logging(&site, 3000), stamps.map(|name| site.path(name)));
+        let (mut text, stamps) = (logging(&site, true), stamps.map(|name| site.path(name)));
         if let Some(stamps) = &stamps {
             fs::create_dir(stamps).unwrap();
             text = text.replace("ends_run = true", &format!("ends_run = true\nstamps = {stamps:?}"));
