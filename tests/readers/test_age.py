@@ -94,9 +94,11 @@ def test_a_page_has_a_chapter_on_the_age_where_two_points_are_named(tickscope, s
     assert 'id="age"' not in page_of().read_text()
     told = age(tickscope, swinging_run, FROM, TO, "--limit=1ms").stdout.splitlines()[0]
     out = page_of("--age", FROM, TO, "--limit", "1ms")
+    page = browser.new_page()
+    page.goto(out.as_uri())
     for width, scheme in [(1400, "light"), (400, "dark")]:
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.goto(out.as_uri())
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
         chapter = page.locator("#age")
         assert chapter.locator("p").first.inner_text().replace("\xa0", " ") == told.replace("\xa0", " ")
         assert chapter.locator("th", has_text="above 1 ms").count() == 1
@@ -108,5 +110,5 @@ def test_a_page_has_a_chapter_on_the_age_where_two_points_are_named(tickscope, s
         rightmost = f"chapter => Math.max(...[...chapter.querySelectorAll('*')].map({right}))"
         assert chapter.evaluate(rightmost) <= width
         assert page.locator("nav a[href='#age']").is_visible()
-        page.close()
+    page.close()
     assert "received at client.send before they were generated" in page_of("--age", BACK, FROM, code=3).read_text()
