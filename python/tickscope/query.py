@@ -1,4 +1,7 @@
-"""The queries of the package: each a short .sql file in `queries/`, over one table that it names, every column with its unit."""
+"""The queries of the package: each a short .sql file over one table that it names, every column with its unit.
+
+Those in `sql/` Spark runs as well; those in `queries/` put what the core computed into columns.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from importlib.resources import files
 from typing import cast
 
 import duckdb
+
+from tickscope.portable import STATEMENTS
 
 QUERIES = files("tickscope") / "queries"
 
@@ -15,7 +20,8 @@ def ask(query: str, table: duckdb.DuckDBPyRelation, name: str, stage: str | None
 
     `stage` takes the place of `STAGE`, which stands for its column as in the run's format.
     """
-    text = (QUERIES / f"{query}.sql").read_text()
+    place = QUERIES / f"{query}.sql"
+    text = (place if place.is_file() else STATEMENTS / f"{query}.sql").read_text()
     if stage is not None:
         text = text.replace('"STAGE', f'"{_quoted(stage)}').replace("'STAGE'", "'" + stage.replace("'", "''") + "'")
     # DuckDB's types allow for statements that give no rows; ours are all queries.

@@ -4,9 +4,10 @@ import statistics
 
 import duckdb
 import pytest
+from tickscope.portable import STATEMENTS
 from tickscope.query import QUERIES, ask
 
-FILES = sorted(path.name.removesuffix(".sql") for path in QUERIES.iterdir())
+FILES = sorted(path for folder in (QUERIES, STATEMENTS) for path in folder.iterdir())
 
 
 def durations(values):
@@ -14,9 +15,9 @@ def durations(values):
     return duckdb.sql(f"select * from (values {rows}) t(kind, id, occurrence, estimate_ticks, lo_ticks, hi_ticks)")
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_each_column_of_each_query_says_what_it_is(name):
-    text = (QUERIES / f"{name}.sql").read_text()
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_each_column_of_each_query_says_what_it_is(file):
+    name, text = file.name, file.read_text()
     assert text.startswith("-- ")
     columns = text[text.rindex("\nselect") :].split("\nfrom ")[0].splitlines()[2:]
     assert columns

@@ -27,6 +27,7 @@ from conftest import TREE
 from tickscope.portable import (
     CAUSES,
     COLUMNS,
+    STATEMENTS,
     VIEWS,
     Plan,
     causes,
@@ -375,6 +376,17 @@ def test_each_statement_gives_the_same_rows_on_both_engines(spark, segmented):
         first, second = (collections.Counter(map(tuple, engine.rows(query))) for engine in engines)
         assert first == second, query
         assert first
+
+
+@needs_spark
+@pytest.mark.parametrize("statement", ["box", "histogram"])
+def test_what_is_drawn_is_the_same_on_both_engines(spark, statement):
+    values = ", ".join(f"(cast({value} as bigint))" for value in [*range(100, 140), 3, 900, -70_000])
+    spark.sql(f"select * from values {values} as t(estimate_ticks)").createOrReplaceTempView("stage_durations")
+    text = (STATEMENTS / f"{statement}.sql").read_text()
+    found = [tuple(row) for row in spark.sql(text).collect()]
+    table = duckdb.sql(f"select * from (values {values}) t(estimate_ticks)")
+    assert found == table.query("stage_durations", text).fetchall()
 
 
 @needs_spark
