@@ -25,8 +25,9 @@ fn program() -> &'static str {
 /// A run file with another program, and with what it needs where no core is its own.
 fn experiment(name: &str, replaced: &[(&str, &str)]) -> String {
     let text = std::fs::read_to_string(tree().join("experiments").join(name)).unwrap();
-    let common = [("../build/forwarder", program()), ("pool_bytes = 536870912", "pool_bytes = 33554432")];
-    common.iter().chain(replaced).fold(text, |text, (from, to)| {
+    let pool = text.lines().find(|line| line.starts_with("pool_bytes = ")).unwrap().to_owned();
+    let common = [("../build/forwarder", program()), (&*pool, "pool_bytes = 33554432")];
+    common.iter().chain(replaced).fold(text.clone(), |text, (from, to)| {
         assert!(text.contains(from), "{name} lacks {from}");
         text.replace(from, to)
     })
@@ -34,8 +35,12 @@ fn experiment(name: &str, replaced: &[(&str, &str)]) -> String {
 
 /// The line that the program of a run printed.
 fn told(run: &Run) -> Value {
-    let events = run.events().unwrap().found;
-    let line = events.iter().find(|event| event.what == "target" && event.text.contains('{')).unwrap();
+    told_by(run, "both")
+}
+
+fn told_by(run: &Run, role: &str) -> Value {
+    let (events, role) = (run.events().unwrap().found, format!("{{\"role\": \"{role}\""));
+    let line = events.iter().find(|event| event.what == "target" && event.text.contains(&role)).unwrap();
     let at = line.text.find('{').unwrap();
     serde_json::from_str(&line.text[at..]).unwrap_or_else(|e| panic!("{e}: {}", line.text))
 }
@@ -69,6 +74,29 @@ fn e2e_ages_of_the_forwarder_are_of_the_packets_that_it_counted() {
         assert_eq!(most["key"], 0, "{keys:?}");
     }
     assert_eq!((number("sent_data") + number("sent_moves"), &told["valid"]), (20_000, &Value::Bool(false)));
+}
+
+#[test]
+fn e2e_ages_between_source_and_forwarder_are_one_way_with_a_bound_and_of_what_both_counted() {
+    let site = Site::new("forwarder-two");
+    let few = "\"--scheduling\", \"shared\", \"--users\", \"20\", \"--packets\", \"4000\"";
+    let replaced = [("\"--seconds\", \"{seconds}\"", few), ("seconds = 0.5", "seconds = 60")];
+    let ended = Ended::of(&mut site.run_command(&experiment("forwarder-two.toml", &replaced)));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let run = site.opened();
+    let [source, forwarder] = ["source", "forwarder"].map(|role| told_by(&run, role));
+    let there = age(&site, "source.generated", "forwarder.arrived");
+    let back = age(&site, "source.generated", "source.received");
+    let moves = age(&site, "source.moved", "forwarder.written");
+    assert_eq!(back["updates"]["received"], source["received"]);
+    assert_eq!(moves["updates"]["received"], forwarder["written"]);
+    let move_drops = forwarder["drops"]["control"].as_u64().unwrap();
+    let arrived = forwarder["arrived"].as_u64().unwrap() - forwarder["written"].as_u64().unwrap() - move_drops;
+    assert_eq!(there["updates"]["received"], arrived);
+    let ends = |age: &Value| ["lo_ticks", "hi_ticks"].map(|end| age["over_keys"]["average"][end].as_i64().unwrap());
+    for age in [&there, &back, &moves] {
+        assert!(ends(age)[0] < ends(age)[1], "no age is known without an error: {age}");
+    }
 }
 
 /// The sweep's run file with two small loads and two primitives; `more` are words of the command.
