@@ -53,7 +53,7 @@ def text(x, y, words, more=""):
 
 
 def short(value):
-    return f"{value:.10g}" if value < 1e5 else f"{value / 1e6:.3g}M"
+    return f"{value:.4g}" if value < 1e4 else f"{value:.0f}" if value < 1e5 else f"{value / 1e6:.3g}M"
 
 
 def panel(title, x_name, y_name, lines, colours, is_scatter=False):
