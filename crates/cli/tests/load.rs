@@ -208,6 +208,10 @@ fn e2e_a_load_over_zeromq_has_its_due_ticks_in_the_table_of_the_run() {
     assert!(stages.iter().all(|stage| stage["count"] == 300), "{shown:#}");
     let names: Vec<_> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
     assert_eq!(names, ["load.due>load.send", "load.send>pull.received", "pull.received>pull.served", "end-to-end"]);
+    // However long the memory that it stamps into took to make, nothing was due before.
+    let due = site.opened().stamps(&"load.due".parse().unwrap()).unwrap().read_all().unwrap().tick;
+    let late: Vec<_> = site.events("pool-late").into_iter().filter(|event| event.node == "load").collect();
+    assert!(late.iter().all(|event| event.until.is_some_and(|until| due.iter().all(|due| until < *due))), "{late:?}");
 }
 
 #[test]

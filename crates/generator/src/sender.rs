@@ -1,6 +1,7 @@
 //! Senders, each on a thread of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Barrier, OnceLock};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::replies::{Progress, Reader, ReplyCounts};
 use crate::report::{LoadReport, Tally};
 use crate::{Error, GeneratorPlan, Law, Replies, Transport, http, zmtp};
 
-/// From the last connection to the first due tick: threads and channels are there by then.
+/// From the last point that was opened to the first due tick.
 const LEAD: Duration = Duration::from_millis(50);
 /// A due tick that is farther away is waited for asleep; a timer wakes less than that late, mostly.
 const NEAR: Duration = Duration::from_micros(200);
@@ -36,16 +37,29 @@ pub fn generate(plan: &GeneratorPlan, stop: &AtomicBool) -> Result<LoadReport, E
         Ok((share, frames, Link::connect(plan, || stop.load(Relaxed))?))
     });
     let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
-    let start = clock.now() + clock.ticks(LEAD);
-    let due = due_ticks(plan, clock, start)?;
+    // The schedule begins once every sender has its points: making the memory that they stamp into takes its time.
+    let (opened, begun) = (Barrier::new(prepared.len() + 1), OnceLock::new());
     let tallies: Result<Vec<Tally>, OpenError> = thread::scope(|scope| {
+        let (opened, begun) = (&opened, &begun);
         let senders = prepared.into_iter().map(|(share, frames, link)| {
-            let due = due.clone().share(share.number, share.senders);
-            scope.spawn(move || Sending { plan, clock, share, start, stop }.send(due, frames, link))
+            scope.spawn(move || {
+                let points = Points::open();
+                opened.wait();
+                opened.wait();
+                let Some(Ok((start, due))) = begun.get() else { return Ok(None) };
+                let due = DueTicks::clone(due).share(share.number, share.senders);
+                Sending { plan, clock, share, start: *start, stop }.send(due, frames, link, points?).map(Some)
+            })
         });
         let senders: Vec<_> = senders.collect();
-        senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect()
+        opened.wait();
+        let start = clock.now() + clock.ticks(LEAD);
+        let _ = begun.set(due_ticks(plan, clock, start).map(|due| (start, due)));
+        opened.wait();
+        let tallies = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic"));
+        tallies.filter_map(Result::transpose).collect()
     });
+    let (_, due) = begun.into_inner().expect("the schedule begins before its senders end")?;
     let mut tallies = tallies.map_err(|e| Error::work(format!("cannot open a point: {e}")))?.into_iter();
     let mut all = tallies.next().expect("a load has a sender");
     tallies.for_each(|one| all.merge(one));
@@ -104,6 +118,19 @@ struct Sending<'a> {
     stop: &'a AtomicBool,
 }
 
+/// A sender's own channels; they belong to its thread.
+struct Points {
+    is_due: Channel,
+    is_sent: Channel,
+}
+
+impl Points {
+    fn open() -> Result<Self, OpenError> {
+        let is_due = Channel::open("due", Ordering::Plain, Fields::Slim)?;
+        Ok(Self { is_due, is_sent: Channel::open("send", Ordering::Before, Fields::Slim)? })
+    }
+}
+
 /// Time in which the socket took nothing, ticks.
 #[derive(Clone, Copy, Default)]
 struct Blocked {
@@ -112,16 +139,16 @@ struct Blocked {
 }
 
 impl Sending<'_> {
-    fn send(self, due: DueTicks, mut frames: Frames, mut link: Link) -> Result<Tally, OpenError> {
+    fn send(self, due: DueTicks, mut frames: Frames, mut link: Link, points: Points) -> Result<Tally, OpenError> {
         let progress = Progress::default();
         thread::scope(|scope| {
             let reader = link.reader().ok().filter(|_| self.plan.replies != Replies::None);
             let replies = reader.map(|link| scope.spawn(|| self.read(link, &progress)));
-            let tally = self.paced(due, &mut frames, &mut link, &progress);
+            let tally = self.paced(due, &mut frames, &mut link, (points, &progress));
             progress.done.store(true, Relaxed);
             self.linger(&mut link, || replies.as_ref().is_some_and(ScopedJoinHandle::is_finished));
             progress.over.store(true, Relaxed);
-            let mut tally = tally?;
+            let mut tally = tally;
             if let Some(replies) = replies {
                 let (counts, why) = replies.join().expect("a reader does not panic")?;
                 tally.replies = Some(counts);
@@ -144,10 +171,8 @@ impl Sending<'_> {
         due: DueTicks,
         frames: &mut Frames,
         link: &mut Link,
-        progress: &Progress,
-    ) -> Result<Tally, OpenError> {
-        let is_due = Channel::open("due", Ordering::Plain, Fields::Slim)?;
-        let is_sent = Channel::open("send", Ordering::Before, Fields::Slim)?;
+        (Points { is_due, is_sent }, progress): (Points, &Progress),
+    ) -> Tally {
         let mut pacer = Pacer::new(due, || self.clock.now(), self.clock.ticks(self.plan.late) as u64);
         let (mut blocked, mut number, mut bytes, mut ended) = (Blocked::default(), 0, 0, None);
         while let Some(first) = self.next(&mut pacer).filter(|_| ended.is_none()) {
@@ -179,7 +204,7 @@ impl Sending<'_> {
         let lasted_ticks = (self.clock.now() - self.start).max(1) as u64;
         let [blocked_ticks, blocked_longest_ticks] = [blocked.all, blocked.longest].map(i64::unsigned_abs);
         let lateness = pacer.end();
-        Ok(Tally { lateness, bytes, blocked_ticks, blocked_longest_ticks, lasted_ticks, replies: None, ended })
+        Tally { lateness, bytes, blocked_ticks, blocked_longest_ticks, lasted_ticks, replies: None, ended }
     }
 
     /// The next tuple once it is due: asleep while that is far away, for a sender that spins takes a core.
