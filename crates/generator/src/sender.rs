@@ -1,7 +1,7 @@
 //! Senders, each on a thread of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Barrier, OnceLock};
+use std::sync::mpsc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -37,29 +37,32 @@ pub fn generate(plan: &GeneratorPlan, stop: &AtomicBool) -> Result<LoadReport, E
         Ok((share, frames, Link::connect(plan, || stop.load(Relaxed))?))
     });
     let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
-    // The schedule begins once every sender has its points: making the memory that they stamp into takes its time.
-    let (opened, begun) = (Barrier::new(prepared.len() + 1), OnceLock::new());
-    let tallies: Result<Vec<Tally>, OpenError> = thread::scope(|scope| {
-        let (opened, begun) = (&opened, &begun);
+    // The schedule begins once every sender has its points: making the memory that they stamp into takes its time. A
+    // sender whose other end of a channel is gone, since not all could start, ends.
+    let (tallies, due) = thread::scope(|scope| {
+        let (opened, all_opened) = mpsc::channel();
         let senders = prepared.into_iter().map(|(share, frames, link)| {
-            scope.spawn(move || {
+            let (begin, begun) = mpsc::channel::<(i64, DueTicks)>();
+            let opened = opened.clone();
+            let sender = scope.spawn(move || {
                 let points = Points::open();
-                opened.wait();
-                opened.wait();
-                let Some(Ok((start, due))) = begun.get() else { return Ok(None) };
-                let due = DueTicks::clone(due).share(share.number, share.senders);
-                Sending { plan, clock, share, start: *start, stop }.send(due, frames, link, points?).map(Some)
-            })
+                let _ = opened.send(());
+                drop(opened);
+                let Ok((start, due)) = begun.recv() else { return Ok(None) };
+                let due = due.share(share.number, share.senders);
+                Sending { plan, clock, share, start, stop }.send(due, frames, link, points?).map(Some)
+            });
+            (sender, begin)
         });
         let senders: Vec<_> = senders.collect();
-        opened.wait();
+        drop(opened);
+        senders.iter().for_each(|_| _ = all_opened.recv());
         let start = clock.now() + clock.ticks(LEAD);
-        let _ = begun.set(due_ticks(plan, clock, start).map(|due| (start, due)));
-        opened.wait();
-        let tallies = senders.into_iter().map(|sender| sender.join().expect("a sender does not panic"));
-        tallies.filter_map(Result::transpose).collect()
-    });
-    let (_, due) = begun.into_inner().expect("the schedule begins before its senders end")?;
+        let due = due_ticks(plan, clock, start)?;
+        senders.iter().for_each(|(_, begin)| _ = begin.send((start, due.clone())));
+        let tallies = senders.into_iter().map(|(sender, _)| sender.join().expect("a sender does not panic"));
+        Ok((tallies.filter_map(Result::transpose).collect::<Result<Vec<Tally>, OpenError>>(), due))
+    })?;
     let mut tallies = tallies.map_err(|e| Error::work(format!("cannot open a point: {e}")))?.into_iter();
     let mut all = tallies.next().expect("a load has a sender");
     tallies.for_each(|one| all.merge(one));
