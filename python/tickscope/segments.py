@@ -19,7 +19,8 @@ from tickscope import _tickscope
 from tickscope.storage import Storage, Stored, shown
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame as _DataFrame
+    from pyspark.sql import SparkSession as _SparkSession
 
 _COLUMNS = [("kind", pyarrow.int32()), ("id", pyarrow.int64()), ("tick", pyarrow.int64())]
 _COLUMNS += [("ids", pyarrow.int32()), ("attempt", pyarrow.int32())]
@@ -35,7 +36,7 @@ class Segment:
     file: Stored
 
 
-def rows(session: SparkSession, segments: list[Segment]) -> DataFrame:
+def rows(session: _SparkSession, segments: list[Segment]) -> _DataFrame:
     """The stamps of segments: point, kind, id, tick, ids, attempt; a partition a segment."""
     from pyspark.errors import PySparkException
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
