@@ -349,7 +349,7 @@ fn e2e_no_text_of_a_run_acts_on_the_terminal_that_it_is_told_on() {
     said(&["run", "x.toml", "--check"], 0, &[]);
     said(&["run", "x.toml", "--out", "a\u{1b}[2J"], 1, &["run: a\\u{1b}[2J\n", "log\\u{1b}[2J"]);
     said(&["finish", "a\u{1b}[2J"], 0, &[]);
-    said(&["check", "a\u{1b}[2J"], 0, &[]);
+    said(&["check", "a\u{1b}[2J"], 1, &["no stamp is stored in it"]);
     fs::write(folder.join("a\u{1b}[2J/run.json"), "{").unwrap();
     said(&["check", "a\u{1b}[2J"], 1, &["\\u{1b}[2J"]);
 }
