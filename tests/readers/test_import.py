@@ -122,6 +122,8 @@ def test_a_table_goes_in_by_a_mapping_and_comes_out_to_the_nanosecond(command, t
     found = durations(command, tmp_path / "run", 0)
     measured = {key[:2]: int(row["estimate_ticks"]) for key, row in found.items() if row["estimate_ticks"]}
     assert measured == {(0, 1): 2000, (0, 2): 750_000_000}
+    for again in ("show", "show", "check"):
+        command(again, tmp_path / "run")
 
 
 def test_logs_of_cloudprofiler_are_ticks_and_ids_a_file_a_point(command, tmp_path):
@@ -264,6 +266,9 @@ def test_a_table_of_parquet_goes_in_by_the_names_of_its_columns(command, tmp_pat
     mapping = ('[[file]]\npath = "a.parquet"\nformat = "parquet"\nnode = "n"\nclock = "monotonic"\nid = "seq"\n'
                'points = { begin = "t1", end = "t2" }\n[layout]\npath = ["n.begin", "n.end"]\n')
     assert 'compression="zstd"' in imported(command, tmp_path, mapping, code=2).stderr
+    packed = {"use_dictionary": False, "column_encoding": {"text": "DELTA_LENGTH_BYTE_ARRAY"}, "compression": "zstd"}
+    parquet.write_table(arrow.table(columns), tmp_path / "a.parquet", **packed)
+    assert "texts in DELTA_LENGTH_BYTE_ARRAY" in imported(command, tmp_path, mapping, code=2).stderr
     parquet.write_table(arrow.table(columns), tmp_path / "a.parquet", compression="zstd")
     (file,) = json.loads(imported(command, tmp_path, mapping).stdout)["files"]
     assert (file["rows"], file["stamps"], file["not_taken"]) == (rows, 2 * rows - 1, 1)

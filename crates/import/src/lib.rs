@@ -18,6 +18,7 @@ mod events;
 mod form;
 mod lines;
 mod packets;
+mod parquet_pages;
 mod parquet_rows;
 mod records;
 mod rows;

@@ -14,6 +14,7 @@ use tickscope_store::guarded;
 
 use crate::error::Error;
 use crate::form::shortened_to;
+use crate::parquet_pages::CheckedFile;
 use crate::records::Record;
 
 /// The rows of one file.
@@ -30,7 +31,7 @@ impl ParquetRows {
         let reader = held(file, || SerializedFileReader::new(input))?.map_err(damaged)?;
         let fields = reader.metadata().file_metadata().schema().get_fields();
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
-        let rows = held(file, || RowIter::from_file_into(Box::new(reader)))?;
+        let rows = held(file, || RowIter::from_file_into(Box::new(CheckedFile(reader))))?;
         Ok((Self { rows, file: file.into(), number: 0 }, names))
     }
 

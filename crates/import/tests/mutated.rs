@@ -1,16 +1,24 @@
-//! Whatever is done to a description or a table: a run or an error that says what helps; never a panic or a hang, and
-//! never a run of a part of the files.
+//! Whatever is done to a description or a table: a run or an error that says what helps; never a panic, a hang or much
+//! memory, and never a run of a part of the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArrayType, Int64Type};
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use tickscope_import::import;
 
 /// A description and its tables, by their names.
 type Files = &'static [(&'static str, &'static [u8])];
 
-/// What is mutated: a description, and its tables.
-const SAMPLES: [(&str, Files); 6] = [
+/// What is mutated besides Parquet: a description, and its tables.
+const SAMPLES: [(&str, Files); 7] = [
     (
         "xlap.yml",
         &[
@@ -70,6 +78,21 @@ const SAMPLES: [(&str, Files); 6] = [
             ),
         ],
     ),
+    (
+        "trace.toml",
+        &[
+            (
+                "trace.toml",
+                b"[[file]]\npath = \"trace.txt\"\nformat = \"ftrace\"\nnode = \"h\"\nclock = \"monotonic\"\n\
+                 unit = \"s\"\nid = \"pid\"\npoints = { wake = \"sched_waking\", on = \"sched_switch\" }\n",
+            ),
+            (
+                "trace.txt",
+                b"# tracer: nop\n          <idle>-0     [001] d..2.  1234.567890: sched_switch: prev_comm=a pid=7\n\
+                 CPU 1 is empty\n  b c-17    [000] 1234.567891: sched_waking: comm=a pid=8 prio=120\n",
+            ),
+        ],
+    ),
     ("pcap.toml", &[("pcap.toml", PACKETS), ("net.pcap", CAPTURE)]),
     (
         "spans.toml",
@@ -96,9 +119,76 @@ const SPANS: &[u8] = b"\x0a\x5c\x12\x5a\x12\x2b\x0a\x10AAAAAAAABBBBBBBB\x12\x02s
                        \x12\x2b\x0a\x10AAAAAAAABBBBBBBC\x12\x02ss\x2a\x01a\
                        \x39\0\0\0\0\x20\x95\x7a\x18\x41\x01\0\0\0\x20\x95\x7a\x18";
 
+/// A mapping of three tables of Parquet.
+const PARQUET: &str = "parquet.toml";
+const TABLES: [&str; 3] = ["plain.parquet", "zstd.parquet", "lz4.parquet"];
+
 /// Mutations in `make test`, for each of the samples together, and in `make test-all`.
 const FEW: u64 = 9_000;
 const ALL: u64 = 1_000_000;
+/// Where they begin.
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+/// A file of some hundred bytes that takes longer hangs.
+const MOST_WAIT: Duration = Duration::from_secs(60);
+/// Memory that the process may ever have had, and address space, most of which is what the allocator reserves for
+/// threads.
+const MOST_RESIDENT_KIB: u64 = 1 << 18;
+const MOST_SPACE_KIB: u64 = 1 << 22;
+
+/// A sample in memory: the name of its description, and all of its files.
+struct Sample {
+    description: &'static str,
+    files: Vec<(&'static str, Vec<u8>)>,
+    tried: u64,
+    imported: u64,
+}
+
+fn samples() -> Vec<Sample> {
+    let sample = |description, files| Sample { description, files, tried: 0, imported: 0 };
+    let owned = |files: Files| files.iter().map(|&(name, bytes)| (name, bytes.to_vec())).collect();
+    let mut all: Vec<_> = SAMPLES.iter().map(|&(description, files)| sample(description, owned(files))).collect();
+    let mapping = TABLES.map(|table| {
+        format!(
+            "[[file]]\npath = \"{table}\"\nformat = \"parquet\"\nnode = \"h\"\nclock = \"monotonic\"\n\
+             unit = \"ns\"\nid = \"id\"\npoint_column = \"where\"\ntime = \"at\"\n"
+        )
+    });
+    let zstd = Compression::ZSTD(ZstdLevel::default());
+    let tables = [
+        parquet_table(Compression::UNCOMPRESSED, WriterVersion::PARQUET_1_0),
+        parquet_table(zstd, WriterVersion::PARQUET_2_0),
+        parquet_table(Compression::LZ4_RAW, WriterVersion::PARQUET_1_0),
+    ];
+    let mut files = vec![(PARQUET, mapping.concat().into_bytes())];
+    files.extend(TABLES.into_iter().zip(tables));
+    all.push(sample(PARQUET, files));
+    all
+}
+
+/// Three rows of Parquet, their texts by a dictionary.
+fn parquet_table(compression: Compression, version: WriterVersion) -> Vec<u8> {
+    let schema = "message m { required int64 id; optional int64 at; optional binary where (UTF8); }";
+    let properties = WriterProperties::builder().set_compression(compression).set_writer_version(version).build();
+    let mut bytes = Vec::new();
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for values in [Some([1, 2, 3]), Some([1000, 2000, 2500]), None] {
+        let mut column = group.next_column().unwrap().unwrap();
+        let levels = &[1, 1, 1];
+        match values {
+            Some(values) => column.typed::<Int64Type>().write_batch(&values, Some(levels), None).unwrap(),
+            None => {
+                let texts = ["in", "out", "in"].map(|text| text.into());
+                column.typed::<ByteArrayType>().write_batch(&texts, Some(levels), None).unwrap()
+            }
+        };
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
 
 /// A generator of Marsaglia's, from a seed.
 struct Chance(u64);
@@ -160,38 +250,71 @@ fn folder() -> PathBuf {
     folder
 }
 
-#[test]
-fn no_mutated_description_or_table_makes_the_import_panic_or_leave_a_part() {
-    let mutations = if std::env::var_os("TICKSCOPE_TESTS").is_some() { ALL } else { FEW };
-    let (folder, mut chance) = (folder(), Chance(0x2545_f491_4f6c_dd1d));
+/// The most memory and address space that this process had so far.
+fn peaks_kib() -> [u64; 2] {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let of = |key| status.lines().find_map(|line| line.strip_prefix(key)?.strip_suffix("kB")?.trim().parse().ok());
+    ["VmHWM:", "VmPeak:"].map(|key| of(key).unwrap())
+}
+
+/// Imports mutated samples, and tells of each that it is done.
+fn import_mutated(mutations: u64, done: &mpsc::Sender<Instant>) {
+    let (folder, mut chance, mut samples) = (folder(), Chance(SEED), samples());
     let out = folder.join("run");
-    let mut imported = 0_u64;
-    for (name, text) in SAMPLES.iter().flat_map(|(_, files)| *files) {
+    for (name, text) in samples.iter().flat_map(|sample| &sample.files) {
         fs::write(folder.join(name), text).unwrap();
     }
-    for (description, _) in SAMPLES {
-        import(&folder.join(description), &out).unwrap_or_else(|why| panic!("{why}"));
+    for sample in &samples {
+        import(&folder.join(sample.description), &out).unwrap_or_else(|why| panic!("{why}"));
         fs::remove_dir_all(&out).unwrap();
     }
-    for _ in 0..mutations {
-        let (description, files) = SAMPLES[chance.below(SAMPLES.len())];
-        let (name, text) = files[chance.below(files.len())];
-        let mut bytes = text.to_vec();
+    for number in 0..mutations {
+        let of = chance.below(samples.len());
+        let sample = &mut samples[of];
+        let (name, text) = &sample.files[chance.below(sample.files.len())];
+        let mut bytes = text.clone();
         chance.mutate(&mut bytes);
         fs::write(folder.join(name), bytes).unwrap();
-        match import(&folder.join(description), &out) {
+        let imported = import(&folder.join(sample.description), &out);
+        sample.tried += 1;
+        let at = || format!("mutation {number}, {}", folder.join(name).display());
+        let [resident, space] = peaks_kib();
+        assert!(resident < MOST_RESIDENT_KIB && space < MOST_SPACE_KIB, "{}: {resident}, {space} KiB", at());
+        match imported {
             Ok(_) => {
-                imported += 1;
+                sample.imported += 1;
                 fs::remove_dir_all(&out).unwrap();
             }
             Err(why) => {
                 let why = why.to_string();
-                assert!(why.len() < 4096 && !why.is_empty(), "{why}");
-                assert!(!out.exists() && !folder.join(".run.part").exists(), "{why}");
+                assert!(why.len() < 4096 && !why.is_empty(), "{}: {why}", at());
+                assert!(!out.exists() && !folder.join(".run.part").exists(), "{}: {why}", at());
             }
         }
         fs::write(folder.join(name), text).unwrap();
+        done.send(Instant::now()).unwrap();
     }
     fs::remove_dir_all(&folder).unwrap();
-    assert!(imported > mutations / 20 && imported < mutations, "{imported} of {mutations}");
+    for Sample { description, tried, imported, .. } in samples {
+        println!("{description}: {imported} of {tried} imported");
+        assert!(0 < imported && imported < tried, "{description}: {imported} of {tried} imported");
+    }
+}
+
+#[test]
+fn no_mutated_description_or_table_makes_the_import_panic_hang_or_leave_a_part() {
+    let mutations = if std::env::var_os("TICKSCOPE_TESTS").is_some() { ALL } else { FEW };
+    let (sender, done) = mpsc::channel();
+    let mut last = Instant::now();
+    let worker = thread::spawn(move || import_mutated(mutations, &sender));
+    let mut longest = Duration::ZERO;
+    let ended = loop {
+        match done.recv_timeout(MOST_WAIT) {
+            Ok(now) => longest = longest.max(now - std::mem::replace(&mut last, now)),
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!(ended, mpsc::RecvTimeoutError::Disconnected, "an import takes longer than {MOST_WAIT:?}");
+    worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why));
+    println!("{mutations} mutations, the longest {longest:?}, at most {:?} KiB resident and of addresses", peaks_kib());
 }
