@@ -4,8 +4,8 @@
 //! list ends with its own digest, so that an edited list shows too. Assumes: no two different files meet in 128 bits
 //! by chance (XXH3 is no defence against somebody who wants that). Guarantees: of an ended run, every changed,
 //! missing and added file is a [`Difference`]. Deliberately absent: files that are derived from the others and
-//! written at any later time (`durations/`, `report.html`; the former name what they were derived from), and hidden
-//! files, which readers skip.
+//! written at any later time (`durations/`, `report.html`; the former name what they were derived from; `traces/` of a
+//! run that had none at its end), and hidden files, which readers skip.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -194,9 +194,17 @@ impl Run {
         }
         let bytes = digests.files.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
         let how = if bytes <= limit { Digested::Whole } else { Digested::BySize(&digests.files) };
-        differences.extend(between(&digests.files, &entries(self.root(), how)?));
+        let mut now = entries(self.root(), how)?;
+        if !digests.files.iter().any(|entry| is_of_traces(&entry.path)) {
+            now.retain(|entry| !is_of_traces(&entry.path)); // joined since, from stamps that are as they were
+        }
+        differences.extend(between(&digests.files, &now));
         Ok(differences)
     }
+}
+
+fn is_of_traces(path: &str) -> bool {
+    path.starts_with("traces/")
 }
 
 fn between(were: &[Entry], are: &[Entry]) -> Vec<Difference> {
@@ -303,6 +311,18 @@ mod tests {
             fs::write(scratch.path().join(derived), "derived").unwrap();
         }
         assert_eq!(run.check().unwrap(), []);
+    }
+
+    #[test]
+    fn traces_are_a_difference_only_where_there_were_some() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        fs::create_dir(scratch.path().join("traces")).unwrap();
+        fs::write(scratch.path().join("traces/part-00000000.parquet"), "joined since").unwrap();
+        assert_eq!(run.check().unwrap(), []);
+        run.write_digests().unwrap();
+        fs::write(scratch.path().join("traces/part-00000001.parquet"), "more").unwrap();
+        assert_eq!(paths(&run), ["traces/part-00000001.parquet"]);
     }
 
     #[test]
