@@ -14,6 +14,10 @@ def at_most(name, value, unit, limit, beside=None, **more):
     return figure(name, value, unit, beside, f"<= {limit:g} {unit}", value <= limit, **more)
 
 
+def at_least(name, value, unit, limit, beside=None, **more):
+    return figure(name, value, unit, beside, f">= {limit:g} {unit}", value >= limit, **more)
+
+
 def none_of(name, count):
     return figure(name, count, "", None, "0", count == 0)
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 from codecs_cost import measure_codecs
-from figures import at_most, figure, median, none_of, print_table, quantile
+from figures import at_least, at_most, figure, median, none_of, print_table, quantile
 from foreign import SECONDS as FOREIGN_SECONDS
 from foreign import foreign_clocks
 from java import measure_java
@@ -42,6 +42,7 @@ INJECTION = "0:1000000000:12500:900:150000000000"
 # Crates whose programs a benchmark needs.
 CRATES = {
     "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
+    "perfetto": ("cli", "analysis"),
     "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
     "codecs": ("store",), "java": ("stamp",), "sustained": ("cli", "store"), "load": ("load",),
@@ -223,6 +224,30 @@ def report(options):
         at_most("report, the page", page_bytes / 1e6, "MB", MOST_PAGE_MB),
     ]
     return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(options.scratch)}
+
+
+PERFETTO_IDS = 500_000
+
+
+def perfetto(options):
+    """A trace for Perfetto of a run of two nodes; beside it a copy of its bytes, and the table of the same run."""
+    make = RELEASE / "examples" / "large_run"
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        run, trace = pathlib.Path(folder) / "run", pathlib.Path(folder) / "trace"
+        output_of([make, "make", run, options.of(PERFETTO_IDS)])
+        _, table = measured([make, "stages", run])
+        said, cost = measured([RELEASE / "tickscope", "export", run, "--perfetto", trace, "--json"])
+        trace_bytes = trace.stat().st_size
+        _, copied = measured(["cp", trace, pathlib.Path(folder) / "copy"])
+    slices = sum(stage["slices"] for stage in json.loads(said)["stages"])
+    rate = lambda cost: slices / cost["wall_s"] / 1e6
+    rows = [
+        at_least(f"perfetto, {slices / 1e6:.1f} M slices", rate(cost), "M/s", 1, ("a copy of the file", rate(copied))),
+        figure("perfetto, processor time", cost["cpu_s"], "s", ("its table alone", table["cpu_s"])),
+        figure("perfetto, peak memory", cost["peak_bytes"] / 1e9, "GB"),
+    ]
+    raw = {"export": cost, "table": table, "copy": copied, "slices": slices, "trace_bytes": trace_bytes}
+    return rows, {**raw, "files on": filesystem(options.scratch)}
 
 
 # ---- 6. the clock map ------------------------------------------------------------------------------------------------
@@ -433,7 +458,8 @@ def prrt(options):
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
-    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
+    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "perfetto": perfetto,
+    "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
     "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained, "load": load,
     "java": java, "noise": noise, "prrt": prrt,

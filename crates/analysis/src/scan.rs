@@ -72,6 +72,8 @@ pub struct Piece<'a> {
     pub traces: &'a Traces,
     /// Every stage of each trace: estimate, lower and upper end, in ticks of the reference.
     pub durations: &'a Durations,
+    /// Number of its first trace among all of the run, from 0.
+    pub number: u64,
     attributes: &'a BTreeMap<Wanted, Column>,
     /// Where it begins in the columns of the attributes.
     first: usize,
@@ -257,15 +259,28 @@ impl Scan {
     /// The same on this thread, a part for each piece: for a sink that writes what it sees and need not hold a row
     /// group of it.
     pub fn stream(&self, sink: &mut impl Sink) -> Result<(), Error> {
-        for reader in &self.readers {
-            for group in 0..reader.groups() {
-                let attributes = attributes(&self.inputs.layout, reader, group, &sink.wanted())?;
-                show_group(&self.inputs, &reader.read_group(group)?, &attributes, |piece| {
-                    let mut part = sink.part();
-                    part.add(piece)?;
+        self.stream_with(1, sink)
+    }
+
+    /// The same on as many threads as can run at once, for a sink whose parts do not depend on those before them.
+    pub fn stream_in_parallel(&self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.stream_with(processors(), sink)
+    }
+
+    fn stream_with(&self, workers: usize, sink: &mut impl Sink) -> Result<(), Error> {
+        let wanted = sink.wanted();
+        for (reader, group, number) in groups_of(&self.readers) {
+            let group = Group::read(&self.inputs.layout, &self.readers[reader], (group, number), &wanted)?;
+            for round in group.pieces().chunks(workers) {
+                let work: Vec<_> = round.iter().map(|piece| (piece.clone(), sink.part())).collect();
+                let parts = in_parallel(work.into_iter(), |(piece, mut part)| {
+                    group.show(&self.inputs, piece, |piece| part.add(piece))?;
                     part.end();
-                    sink.merge(part)
-                })?;
+                    Ok::<_, Error>(part)
+                });
+                for part in parts {
+                    sink.merge(part?)?;
+                }
             }
         }
         Ok(())
@@ -279,17 +294,17 @@ pub(crate) fn over(
     workers: usize,
     sink: &mut impl Sink,
 ) -> Result<(), Error> {
-    let groups = readers.iter().enumerate();
-    let groups: Vec<(usize, usize)> =
-        groups.flat_map(|(reader, table)| (0..table.groups()).map(move |group| (reader, group))).collect();
+    let groups = groups_of(readers);
     let again = |_| readers.iter().map(KeyedReader::again).collect::<Result<Vec<_>, _>>();
     let mut workers = (0..workers.clamp(1, groups.len().max(1))).map(again).collect::<Result<Vec<_>, _>>()?;
     let wanted = sink.wanted();
     for round in groups.chunks(workers.len()) {
         let work: Vec<_> = round.iter().zip(&mut workers).map(|(&at, readers)| (at, readers, sink.part())).collect();
-        let parts = in_parallel(work.into_iter(), |((reader, group), readers, mut part)| {
-            let attributes = attributes(&inputs.layout, &readers[reader], group, &wanted)?;
-            show_group(inputs, &readers[reader].read_group(group)?, &attributes, |piece| part.add(piece))?;
+        let parts = in_parallel(work.into_iter(), |((reader, group, number), readers, mut part)| {
+            let group = Group::read(&inputs.layout, &readers[reader], (group, number), &wanted)?;
+            for piece in group.pieces() {
+                group.show(inputs, piece, |piece| part.add(piece))?;
+            }
             part.end();
             Ok::<_, Error>(part)
         });
@@ -298,6 +313,18 @@ pub(crate) fn over(
         }
     }
     Ok(())
+}
+
+/// Every row group: its reader, its index there, and the number of its first trace.
+fn groups_of(readers: &[KeyedReader]) -> Vec<(usize, usize, u64)> {
+    let each = readers.iter().enumerate();
+    let each = each.flat_map(|(at, reader)| (0..reader.groups()).map(move |group| (at, group, reader.rows_of(group))));
+    let mut next = 0;
+    let numbered = |(at, group, rows)| {
+        next += rows;
+        (at, group, next - rows)
+    };
+    each.map(numbered).collect()
 }
 
 /// The columns of a row group that are asked for.
@@ -312,32 +339,52 @@ fn attributes(
     named.map(|(wanted, place)| Ok((wanted, reader.read_attribute(group, &place, wanted.attribute)?))).collect()
 }
 
-/// Shows the traces of one row group, piece by piece.
-fn show_group(
-    inputs: &Inputs,
-    keyed: &KeyedRows,
-    attributes: &BTreeMap<Wanted, Column>,
-    mut show: impl FnMut(&Piece<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let Inputs { layout, clocks, .. } = inputs;
-    let marks = marks(keyed)?;
-    let mut first = 0;
-    while first < keyed.len() {
-        let piece = first..piece_end(keyed, first);
-        let begins = std::mem::replace(&mut first, piece.end);
-        let ticks = keyed.columns.iter().map(|column| column.slice(piece.clone()));
-        let of_piece = marks.range(piece.clone()).map(|(row, marks)| (row - piece.start, marks.clone()));
-        let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
-        let durations = Durations::of(layout, clocks, &traces).map_err(Error::work)?;
-        show(&Piece { layout, clocks, traces: &traces, durations: &durations, attributes, first: begins })?;
-    }
-    Ok(())
+/// A row group in memory.
+struct Group {
+    keyed: KeyedRows,
+    attributes: BTreeMap<Wanted, Column>,
+    marks: BTreeMap<usize, Marks>,
+    /// Number of its first trace.
+    number: u64,
 }
 
-/// Where a piece that begins at `first` ends: never between two traces of one id.
-fn piece_end(keyed: &KeyedRows, first: usize) -> usize {
-    let end = keyed.len().min(first + PIECE_ROWS);
-    end + keyed.occurrence[end..].iter().take_while(|&&occurrence| occurrence > 0).count()
+impl Group {
+    fn read(
+        layout: &Layout,
+        reader: &KeyedReader,
+        (group, number): (usize, u64),
+        wanted: &[Wanted],
+    ) -> Result<Self, Error> {
+        let (attributes, keyed) = (attributes(layout, reader, group, wanted)?, reader.read_group(group)?);
+        let marks = marks(&keyed)?;
+        Ok(Self { keyed, attributes, marks, number })
+    }
+
+    /// Its pieces; none ends between two traces of one id.
+    fn pieces(&self) -> Vec<Range<usize>> {
+        let end = |first: usize| {
+            let end = self.keyed.len().min(first + PIECE_ROWS);
+            end + self.keyed.occurrence[end..].iter().take_while(|&&occurrence| occurrence > 0).count()
+        };
+        let next = |first: usize| (first < self.keyed.len()).then(|| first..end(first));
+        std::iter::successors(next(0), |piece| next(piece.end)).collect()
+    }
+
+    /// Shows the traces of one piece.
+    fn show(
+        &self,
+        inputs: &Inputs,
+        piece: Range<usize>,
+        show: impl FnOnce(&Piece<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (Self { keyed, attributes, .. }, Inputs { layout, clocks, .. }) = (self, inputs);
+        let (first, number) = (piece.start, self.number + piece.start as u64);
+        let ticks = keyed.columns.iter().map(|column| column.slice(piece.clone()));
+        let of_piece = self.marks.range(piece.clone()).map(|(row, marks)| (row - first, marks.clone()));
+        let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
+        let durations = Durations::of(layout, clocks, &traces).map_err(Error::work)?;
+        show(&Piece { layout, clocks, traces: &traces, durations: &durations, number, attributes, first })
+    }
 }
 
 /// The marks of traces whose ids passed some point more than once, by row.

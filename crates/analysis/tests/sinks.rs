@@ -7,9 +7,9 @@ use copied::Copied;
 use tickscope_analysis::{Error, InTime, Outcome, Part, Piece, Query, Scan, Sink, Wanted, analyse};
 use tickscope_trace::Attribute;
 
-/// Ids and outcomes in the order in which they were seen.
+/// Numbers, ids and outcomes in the order in which they were seen.
 #[derive(Default, PartialEq, Debug)]
-struct Seen(Vec<(i64, Vec<Outcome>)>);
+struct Seen(Vec<(u64, i64, Vec<Outcome>)>);
 
 impl Sink for Seen {
     type Part = Self;
@@ -28,7 +28,8 @@ impl Part for Seen {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         let stages = piece.layout.stages().len();
         let outcomes = |row| (0..stages).map(|stage| piece.outcome(stage, row).0).collect();
-        self.0.extend((0..piece.traces.len()).map(|row| (piece.traces.ids()[row], outcomes(row))));
+        let seen = |row| (piece.number + row as u64, piece.traces.ids()[row], outcomes(row));
+        self.0.extend((0..piece.traces.len()).map(seen));
         Ok(())
     }
 }
@@ -40,7 +41,11 @@ fn a_sink_sees_every_trace_once_in_order_on_any_number_of_threads() {
     let expected: Vec<i64> = copied.ids();
     let mut streamed = Seen::default();
     scan.stream(&mut streamed).unwrap();
-    assert_eq!(streamed.0.iter().map(|(id, _)| *id).collect::<Vec<_>>(), expected);
+    let numbered: Vec<(u64, i64)> = (0..).zip(expected).collect();
+    assert_eq!(streamed.0.iter().map(|(number, id, _)| (*number, *id)).collect::<Vec<_>>(), numbered);
+    let mut in_parallel = Seen::default();
+    scan.stream_in_parallel(&mut in_parallel).unwrap();
+    assert_eq!(in_parallel, streamed);
     for workers in [1, 2, 3, 16] {
         let mut seen = Seen::default();
         scan.over_with(workers, &mut seen).unwrap();
@@ -84,7 +89,7 @@ fn outcomes_are_those_that_the_table_counts() {
     let (Some(seen), (again, None)) = both else { panic!("options stay what they are") };
     assert_eq!(seen, again);
     for (stage, row) in analysis.rows.iter().enumerate() {
-        let of = |outcome| seen.0.iter().filter(|(_, outcomes)| outcomes[stage] == outcome).count() as u64;
+        let of = |outcome| seen.0.iter().filter(|(.., outcomes)| outcomes[stage] == outcome).count() as u64;
         assert_eq!(of(Outcome::Impossible), row.impossible, "{}", row.name);
         assert_eq!(of(Outcome::Measured) + of(Outcome::Impossible), row.count, "{}", row.name);
         assert_eq!((of(Outcome::Missing), of(Outcome::Refused)), (row.missing, row.refused), "{}", row.name);

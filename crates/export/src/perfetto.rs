@@ -6,7 +6,7 @@
 //! rounded outward as well, beside the raw ticks of both stamps. Arrows lead from a stage that ends on another node to
 //! what follows there.
 //!
-//! Assumes: 24 bytes a slice fit in memory. Guarantees: slices of one lane never overlap; every stage of every trace is
+//! Assumes: 28 bytes a slice fit in memory. Guarantees: slices of one lane never overlap; every stage of every trace is
 //! drawn or counted: a duration below zero is an instant, named so. Deliberately absent: compression; clocks other than
 //! the reference.
 
@@ -14,6 +14,7 @@ mod lanes;
 mod packets;
 
 use std::io::Write;
+use std::{panic, thread};
 
 use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
 use tickscope_tick::{Decimal, Unit, counted};
@@ -104,15 +105,19 @@ pub fn write_perfetto(scan: &Scan, out: impl Write, place: &str) -> Result<Perfe
     scan.over(&mut extents)?;
     let origin_ns = extents.slices.iter().flatten().map(Occupied::begin_ns).min().map_or(0, |first| first.min(0));
     let bounds = extents.bounds(scan)?;
-    let lanes: Vec<Lanes> = extents.slices.into_iter().map(Lanes::of).collect();
+    let traces = extents.traces as usize;
+    let lanes: Vec<Lanes> = thread::scope(|scope| {
+        let of = |slices| scope.spawn(move || Lanes::of(slices, traces));
+        let threads: Vec<_> = extents.slices.into_iter().map(of).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|why| panic::resume_unwind(why))).collect()
+    });
     let lane_counts: Vec<u32> = lanes.iter().map(|lanes| lanes.count).collect();
     let output = Output { out, format: "trace", place };
-    let next = Progress { of_track: vec![0; tracks.all.len()], ..Progress::default() };
     let fixed = Fixed { tracks: &tracks, lanes, bounds, unit, origin_ns };
-    let mut writing = Writing { output, fixed: &fixed, next };
+    let mut writing = Writing { output, fixed: &fixed, flows: 0, flows_left_out: 0 };
     writing.output.put(&head(&tracks, &lane_counts))?;
-    scan.stream(&mut writing)?;
-    let Writing { output, next: Progress { flows, flows_left_out, .. }, .. } = writing;
+    scan.stream_in_parallel(&mut writing)?;
+    let Writing { output, flows, flows_left_out, .. } = writing;
     output.finish()?;
     let tracks = lane_counts.into_iter().map(u64::from).sum();
     Ok(PerfettoCounts { stages: extents.stages, tracks, flows, flows_left_out, shifted_ns: origin_ns.unsigned_abs() })
@@ -123,6 +128,8 @@ struct Extents<'a> {
     tracks: &'a Tracks,
     unit: Unit,
     slices: Vec<Vec<Occupied>>,
+    /// Traces seen.
+    traces: u64,
     stages: Vec<StageCounts>,
     tallies: Vec<StageTally>,
 }
@@ -133,7 +140,7 @@ impl<'a> Extents<'a> {
         let named = stages.map(|track| StageCounts { name: track.name.clone(), ..StageCounts::default() });
         let stages: Vec<_> = named.collect();
         let tallies = vec![StageTally::default(); stages.len()];
-        Self { tracks, unit, slices: vec![Vec::new(); tracks.all.len()], stages, tallies }
+        Self { tracks, unit, slices: vec![Vec::new(); tracks.all.len()], traces: 0, stages, tallies }
     }
 
     /// The bounds of each stage.
@@ -158,14 +165,8 @@ impl<'a> Sink for Extents<'a> {
     }
 
     fn merge(&mut self, part: Self) -> Result<(), Error> {
-        for (all, more) in self.slices.iter_mut().zip(part.slices) {
-            for slice in more {
-                let number = u32::try_from(all.len()).map_err(|_| {
-                    Error::work("expected at most 4294967296 slices of one stage, found more. Export a part of the run")
-                })?;
-                all.push(slice.numbered(number));
-            }
-        }
+        self.traces += part.traces;
+        self.slices.iter_mut().zip(part.slices).for_each(|(all, mut more)| all.append(&mut more));
         for (all, more) in self.stages.iter_mut().zip(part.stages) {
             all.outcomes.iter_mut().zip(more.outcomes).for_each(|(all, more)| *all += more);
             all.slices += more.slices;
@@ -180,11 +181,14 @@ impl<'a> Sink for Extents<'a> {
 impl Part for Extents<'_> {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         tally(piece.layout, piece.clocks, piece.traces, piece.durations, &mut self.tallies);
+        self.traces += piece.traces.len() as u64;
         for row in 0..piece.traces.len() {
+            let trace = u32::try_from(piece.number + row as u64)
+                .map_err(|_| Error::work("expected at most 4294967296 traces, found more. Export a part of the run"))?;
             for (track, slices) in self.tracks.all.iter().zip(&mut self.slices) {
                 let drawn = drawn(track, piece, row, self.unit)?;
                 if let Drawn::Shape(shape) = &drawn {
-                    slices.push(Occupied::new(shape.begin_ns, shape.end_ns));
+                    slices.push(Occupied::new(shape.begin_ns, shape.end_ns, trace));
                 }
                 if !track.is_arrival {
                     let counts = &mut self.stages[track.stage];
@@ -221,7 +225,8 @@ fn beyond(ns: i128) -> Error {
 struct Writing<'a, W> {
     output: Output<'a, W>,
     fixed: &'a Fixed<'a>,
-    next: Progress,
+    flows: u64,
+    flows_left_out: u64,
 }
 
 /// What does not change while it is written.
@@ -234,33 +239,31 @@ struct Fixed<'a> {
     origin_ns: i64,
 }
 
-/// How far it is.
-#[derive(Clone, Default)]
-struct Progress {
-    /// By track: the number of its next slice.
-    of_track: Vec<usize>,
-    /// Traces seen.
-    traces: u64,
-    flows: u64,
-    flows_left_out: u64,
-}
-
 /// Packets of one part.
 struct Packets<'a> {
     message: Message,
     fixed: &'a Fixed<'a>,
-    next: Progress,
+    flows: u64,
+    flows_left_out: u64,
+}
+
+/// One trace: its number in the run, and its kind, id and occurrence.
+#[derive(Clone, Copy)]
+struct Trace {
+    number: u64,
+    key: (i32, i64, i32),
 }
 
 impl<'a, W: Write> Sink for Writing<'a, W> {
     type Part = Packets<'a>;
 
     fn part(&self) -> Packets<'a> {
-        Packets { message: Message::default(), fixed: self.fixed, next: self.next.clone() }
+        Packets { message: Message::default(), fixed: self.fixed, flows: 0, flows_left_out: 0 }
     }
 
     fn merge(&mut self, part: Packets<'a>) -> Result<(), Error> {
-        self.next = part.next;
+        self.flows += part.flows;
+        self.flows_left_out += part.flows_left_out;
         self.output.put(&part.message.0)
     }
 }
@@ -277,14 +280,14 @@ impl Part for Packets<'_> {
                     Drawn::No | Drawn::Unplaced => None,
                 };
             }
-            self.find_flows(&shapes, &mut flows);
-            let trace = (piece.traces.kinds()[row], piece.traces.ids()[row], piece.traces.occurrences()[row]);
+            let key = (piece.traces.kinds()[row], piece.traces.ids()[row], piece.traces.occurrences()[row]);
+            let trace = Trace { number: piece.number + row as u64, key };
+            self.find_flows(trace.number, &shapes, &mut flows);
             for (track, (shape, (begin, end))) in shapes.iter().zip(&flows).enumerate() {
                 if let Some(shape) = shape {
                     self.draw(track, shape, trace, (begin, end))?;
                 }
             }
-            self.next.traces += 1;
         }
         Ok(())
     }
@@ -292,7 +295,7 @@ impl Part for Packets<'_> {
 
 impl Packets<'_> {
     /// The arrows that begin and end at each track's event of one trace.
-    fn find_flows(&mut self, shapes: &[Option<Shape>], flows: &mut [(Vec<u64>, Vec<u64>)]) {
+    fn find_flows(&mut self, trace: u64, shapes: &[Option<Shape>], flows: &mut [(Vec<u64>, Vec<u64>)]) {
         for (begin, end) in &mut *flows {
             begin.clear();
             end.clear();
@@ -302,13 +305,13 @@ impl Packets<'_> {
             let Some((before, after)) = shapes[from].zip(shapes[to]) else { continue };
             // Events of one nanosecond are read in the order of their tracks.
             if before.is_negative || (after.begin_ns, to) < (before.begin_ns, from) {
-                self.next.flows_left_out += 1;
+                self.flows_left_out += 1;
                 continue;
             }
-            let flow = self.next.traces * hops.len() as u64 + number;
+            let flow = trace * hops.len() as u64 + number;
             flows[from].0.push(flow);
             flows[to].1.push(flow);
-            self.next.flows += 1;
+            self.flows += 1;
         }
     }
 
@@ -316,14 +319,12 @@ impl Packets<'_> {
         &mut self,
         track: usize,
         shape: &Shape,
-        trace: (i32, i64, i32),
+        Trace { number, key: trace }: Trace,
         flows: (&[u64], &[u64]),
     ) -> Result<(), Error> {
         let Fixed { tracks, lanes, bounds, unit, origin_ns } = self.fixed;
         let of = &tracks.all[track];
-        let number = &mut self.next.of_track[track];
-        let lane = lanes[track].lane(*number);
-        *number += 1;
+        let lane = lanes[track].lane(number as usize);
         let Span { estimate, lo, hi } = shape.span;
         let [estimate, lo, hi] = [unit.near(estimate), unit.down(lo), unit.up(hi)].map(Decimal::digits);
         let duration_ns = [nanoseconds(estimate)?, nanoseconds(lo)?, nanoseconds(hi)?];

@@ -212,6 +212,11 @@ impl KeyedReader {
         self.table.groups()
     }
 
+    /// How many rows one row group has.
+    pub fn rows_of(&self, group: usize) -> u64 {
+        self.table.rows(group)
+    }
+
     /// The rows of one row group.
     pub fn read_group(&self, group: usize) -> Result<KeyedRows> {
         let table = &self.table;

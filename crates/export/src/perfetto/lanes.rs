@@ -1,8 +1,8 @@
 //! Lanes, so that slices that overlap in time lie beside one another and never within.
 //!
-//! Idea: in order of their beginnings each slice takes the lowest lane that is free. Assumes: 24 bytes a slice fit in
-//! memory. Guarantees: of two slices of one lane one ends before the other begins, by a nanosecond at least, so that a
-//! reader that knows no order within one nanosecond keeps them apart; no other rule needs fewer lanes.
+//! Idea: in order of their beginnings each slice takes the lowest lane that is free. Assumes: 24 bytes a slice, and 4 a
+//! trace, fit in memory. Guarantees: of two slices of one lane one ends before the other begins, by a nanosecond at
+//! least, so that a reader that knows no order within one nanosecond keeps them apart; no other rule needs fewer lanes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,27 +12,22 @@ use std::collections::BinaryHeap;
 pub(crate) struct Occupied {
     begin_ns: i64,
     end_ns: i64,
-    /// The number of the slice.
-    number: u32,
-    lane: u32,
+    /// The number of its trace.
+    trace: u32,
 }
 
-/// The lanes of slices, by the slices' numbers.
+/// The lanes of one track's slices, by the numbers of their traces.
 #[derive(Default, Debug)]
 pub(crate) struct Lanes {
-    of_slice: Vec<u32>,
+    of_trace: Vec<u32>,
     /// How many there are.
     pub count: u32,
 }
 
 impl Occupied {
-    /// A slice without a lane and a number.
-    pub fn new(begin_ns: i64, end_ns: i64) -> Self {
-        Self { begin_ns, end_ns, number: 0, lane: 0 }
-    }
-
-    pub fn numbered(self, number: u32) -> Self {
-        Self { number, ..self }
+    /// The slice of the trace of that number.
+    pub fn new(begin_ns: i64, end_ns: i64, trace: u32) -> Self {
+        Self { begin_ns, end_ns, trace }
     }
 
     pub fn begin_ns(&self) -> i64 {
@@ -41,30 +36,30 @@ impl Occupied {
 }
 
 impl Lanes {
-    /// Lanes for slices that are numbered from 0, in that order.
-    pub fn of(mut slices: Vec<Occupied>) -> Self {
-        slices.sort_unstable_by_key(|slice| (slice.begin_ns, slice.number));
-        let mut count = 0;
+    /// Lanes for slices of so many traces, one a trace at most.
+    pub fn of(mut slices: Vec<Occupied>, traces: usize) -> Self {
+        slices.sort_unstable_by_key(|slice| (slice.begin_ns, slice.trace));
+        let (mut of_trace, mut count) = (vec![0; traces], 0);
         let mut free = BinaryHeap::new();
         let mut busy = BinaryHeap::new();
-        for slice in &mut slices {
+        for slice in slices {
             while let Some(&Reverse((end_ns, lane))) = busy.peek()
                 && end_ns < slice.begin_ns
             {
                 busy.pop();
                 free.push(Reverse(lane));
             }
-            slice.lane = free.pop().map_or(count, |Reverse(lane)| lane);
-            count = count.max(slice.lane + 1);
-            busy.push(Reverse((slice.end_ns, slice.lane)));
+            let lane = free.pop().map_or(count, |Reverse(lane)| lane);
+            count = count.max(lane + 1);
+            of_trace[slice.trace as usize] = lane;
+            busy.push(Reverse((slice.end_ns, lane)));
         }
-        slices.sort_unstable_by_key(|slice| slice.number);
-        Self { of_slice: slices.into_iter().map(|slice| slice.lane).collect(), count }
+        Self { of_trace, count }
     }
 
-    /// The lane of the slice of that number.
-    pub fn lane(&self, number: usize) -> u32 {
-        self.of_slice[number]
+    /// The lane of the slice of the trace of that number.
+    pub fn lane(&self, trace: usize) -> u32 {
+        self.of_trace[trace]
     }
 }
 
@@ -76,18 +71,19 @@ mod tests {
 
     fn lanes(extents: &[(i64, i64)]) -> Lanes {
         let numbered = extents.iter().zip(0..);
-        Lanes::of(numbered.map(|(&(begin, end), number)| Occupied::new(begin, end).numbered(number)).collect())
+        let slices = numbered.map(|(&(begin, end), trace)| Occupied::new(begin, end, trace));
+        Lanes::of(slices.collect(), extents.len())
     }
 
     #[test]
     fn a_lane_is_free_a_nanosecond_after_its_slice_and_no_sooner() {
-        assert_eq!(lanes(&[(0, 10), (10, 20), (11, 12), (21, 22)]).of_slice, [0, 1, 0, 0]);
-        assert_eq!(lanes(&[(5, 5), (5, 5), (6, 6)]).of_slice, [0, 1, 0]);
+        assert_eq!(lanes(&[(0, 10), (10, 20), (11, 12), (21, 22)]).of_trace, [0, 1, 0, 0]);
+        assert_eq!(lanes(&[(5, 5), (5, 5), (6, 6)]).of_trace, [0, 1, 0]);
     }
 
     #[test]
     fn the_lowest_free_lane_is_taken_whatever_order_slices_come_in() {
-        assert_eq!(lanes(&[(30, 40), (0, 100), (1, 2), (1, 20)]).of_slice, [1, 0, 1, 2]);
+        assert_eq!(lanes(&[(30, 40), (0, 100), (1, 2), (1, 20)]).of_trace, [1, 0, 1, 2]);
         assert_eq!(size_of::<Occupied>(), 24);
     }
 
