@@ -24,7 +24,7 @@ network.kind = "loopback"
 [clock]
 reference = "client"
 rho = "{rho}"
-same_boot = "ignore"
+same_boot = "{same_boot}"
 probes_hz = {probes_hz}
 probe_port = 7411
 [[node]]
@@ -93,8 +93,10 @@ def begin_run_in(begin_run_with, tickscope):
 def begin_run_with(udp_echo):
     """The same with a command of choice."""
 
-    def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject="", kernel_probes=True):
-        settings = {"server": own_address(), "client": own_address(), "kernel_probes": str(kernel_probes).lower()}
+    def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject="", kernel_probes=True,
+              same_boot="ignore"):
+        settings = {"server": own_address(), "client": own_address(), "kernel_probes": str(kernel_probes).lower(),
+                    "same_boot": same_boot}
         text = RUN_FILE.format(
             seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **settings
         )

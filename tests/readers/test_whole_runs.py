@@ -1,5 +1,6 @@
 """Whole runs: listed, packed so that tar reads them, unpacked as they were, removed only when somebody says so."""
 
+import csv
 import ctypes
 import fcntl
 import json
@@ -170,3 +171,93 @@ def test_a_list_reads_no_traces_of_large_runs(command, swinging_run, tmp_path):
 
 def table_end(run):
     return json.loads((run / "run.json").read_text())["ended_unix_ms"]
+
+
+RENAMED = ("--rename", "client=client-2", "--rename", "server=server-2")
+
+
+def durations(command, run, code=0):
+    """By kind, id and stage between two points: what became of it, its duration, and the ends of that."""
+    rows = csv.DictReader(command("export", run, "--csv", "-", code=code).stdout.splitlines())
+    columns = ("outcome", "estimate_ticks", "lo_ticks", "hi_ticks")
+    return {(row["kind"], row["id"], row["stage"]): [row[column] for column in columns]
+            for row in rows if not row["stage"].startswith("end-to-end")}
+
+
+def of_second(found):
+    """The same under the names that RENAMED gives."""
+    named = lambda stage: stage.replace("client.", "client-2.").replace("server.", "server-2.")
+    return {(kind, number, named(stage)): what for (kind, number, stage), what in found.items()}
+
+
+def test_two_runs_on_one_counter_become_one_with_every_duration_of_each(command, begin_run_in, tmp_path):
+    runs, inject = [], "inject = {{ offset = {}, drift_ppb = 12500, wander_ppb = 900, wander_period = 4000000000 }}"
+    for name, offset in (("one", 1_000_000_000), ("two", 3_000_000_000)):
+        (tmp_path / name).mkdir()
+        process, run = begin_run_in(tmp_path / name, 1, 400, same_boot="detect", inject=inject.format(offset))
+        assert process.wait() == 0, process.stderr.read()
+        runs.append(run)
+    both = tmp_path / "both"
+    said = json.loads(command("merge", *runs, "--out", both, *RENAMED, "--json").stdout)
+    identities = {json.loads((run / "run.json").read_text())["run"] for run in (*runs, both)}
+    assert len(identities) == 3 and said["related"] and not said["notes"]
+    assert said["nodes"] == ["server", "client", "server-2", "client-2"]
+    first, second, merged = durations(command, runs[0]), durations(command, runs[1]), durations(command, both)
+    wanted = first | of_second(second)
+    assert len(first) > 1000 < len(second)
+    assert {key: merged[key] for key in wanted} == wanted
+    assert {tuple(what) for key, what in merged.items() if key not in wanted} <= {("missing", "", "", "")}
+    table = json.loads(command("show", both, "--json").stdout)
+    statements = " ".join(assumption["statement"] for assumption in table["assumptions"])
+    assert "ids name the same things in both" in statements and "was reset between them: nobody watched" in statements
+    checked = [json.loads(command("check", run, "--json").stdout) for run in (both, *runs)]
+    assert table["lost"] == 0 and checked[0]["stamps"] == checked[1]["stamps"] + checked[2]["stamps"] > 1000
+    crossing = tmp_path / "crossing.toml"
+    crossing.write_text('[layout]\npath = ["client.send", "server-2.received"]\n')
+    stages = json.loads(command("show", both, "--layout", crossing, "--json").stdout)["stages"]
+    assert stages[0]["count"] > 0, "both clients read one counter, and the second run came later"
+    command("pack", both, "--out", tmp_path / "a.tar")
+    command("unpack", tmp_path / "a.tar", "--out", tmp_path / "c")
+
+
+def test_runs_that_nothing_relates_are_merged_without_a_bound_between_them(command, swinging_run, steady_run, tmp_path):
+    both = tmp_path / "both"
+    said = command("merge", swinging_run, steady_run, "--out", both, *RENAMED)
+    assert "no bound between the two runs" in said.stderr
+    first, merged = durations(command, swinging_run), durations(command, both, code=1)
+    assert {key: merged[key] for key in first} == first
+    second = of_second(durations(command, steady_run))
+    for key, (outcome, *_) in second.items():
+        is_within = len({point.split(".")[0] for point in key[2].split(">")}) == 1
+        assert merged[key][0] in ((outcome,) if is_within else (outcome, "refused")), key
+    crossing = tmp_path / "crossing.toml"
+    crossing.write_text('[layout]\npath = ["client.send", "client-2.response"]\n')
+    shown = json.loads(command("show", both, "--layout", crossing, "--json", code=1).stdout)["stages"][0]
+    assert shown["count"] == 0 < shown["refused"]
+
+
+def test_runs_that_are_not_one_are_refused_and_nothing_is_left(command, swinging_run, steady_run, tmp_path):
+    out = ("--out", tmp_path / "both")
+    cut, changed = (shutil.copytree(steady_run, tmp_path / name) for name in ("cut", "changed"))
+    manifest = json.loads((cut / "run.json").read_text())
+    del manifest["own"]
+    (changed / "run.json").write_text(json.dumps(manifest | {"policies": [{"channels": "*", "policy": "null"}]}))
+    (cut / "run.json").write_text(json.dumps(manifest | {"ended_unix_ms": None}))
+    refused = {
+        "server in both. Rename that of the second: --rename server=server-2": (swinging_run, steady_run),
+        "found one twice": (swinging_run, swinging_run, *RENAMED),
+        "found 'nobody'. Name one of": (swinging_run, steady_run, "--rename", "nobody=a"),
+        "found no '='": (swinging_run, steady_run, "--rename", "client"),
+        "stands for the whole host": (swinging_run, steady_run, "--rename", "client=host"),
+        "the same policies": (swinging_run, changed, *RENAMED),
+    }
+    for why, words in refused.items():
+        assert why in " ".join(command("merge", *words, *out, code=2).stderr.split()), why
+    assert "it has no end" in command("merge", swinging_run, cut, *RENAMED, *out, code=1).stderr
+    table = next((cut / "channels").glob("*.parquet"))
+    shutil.copytree(steady_run, tmp_path / "torn")
+    torn = tmp_path / "torn" / table.relative_to(cut)
+    torn.write_bytes(torn.read_bytes()[:-1] + b"x")
+    assert "not what it was" in command("merge", swinging_run, tmp_path / "torn", *RENAMED, *out, code=1).stderr
+    assert not (tmp_path / "both").exists() and not (tmp_path / ".both.part").exists()
+    command("merge", swinging_run, steady_run, "--out", cut, *RENAMED, code=2)

@@ -12,7 +12,7 @@ use tickscope_trace::Layout;
 
 use crate::assumptions::{Assumption, SendProof};
 use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
-use crate::counters::{Counters, reference_node};
+use crate::counters::{Counters, reference_node, shares_counter};
 use crate::domains;
 use crate::error::Error;
 use crate::messages::{MessagePair, Passages, Told};
@@ -206,7 +206,7 @@ pub(crate) fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &Auxili
 /// Which of the probes that the kernel stamped are evidence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KernelStamped {
-    /// Those from or to the reference: those of other pairs tell little of it.
+    /// Those between the reference's counter and another: those of other pairs tell little of it.
     OfReference,
     /// All of them.
     All,
@@ -226,9 +226,13 @@ pub(crate) fn message_pairs(
     if manifest.evidence.kernel_probes {
         let nodes: Vec<NodeName> = manifest.nodes.iter().map(|node| node.name.clone()).collect();
         let between = MessagePair::of_kernel_probes(&nodes, channels);
-        let reference = &reference_node(manifest)?.name;
-        let told =
-            |pair: &MessagePair| stamped == KernelStamped::All || [&pair.from.node, &pair.to.node].contains(&reference);
+        let reference = reference_node(manifest)?;
+        let shares = |node: &&Node| node.name == reference.name || shares_counter(manifest, node, reference);
+        let sharing: Vec<&NodeName> = manifest.nodes.iter().filter(shares).map(|node| &node.name).collect();
+        let told = |pair: &MessagePair| {
+            let [from, to] = [&pair.from.node, &pair.to.node].map(|node| sharing.contains(&node));
+            stamped == KernelStamped::All || from != to
+        };
         pairs.extend(between.into_iter().filter(told).map(|pair| (pair, Source::KernelProbes)));
     }
     Ok(pairs)

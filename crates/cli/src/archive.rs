@@ -39,19 +39,7 @@ pub struct Packed {
 /// Packs a run that has ended into the file at `place`.
 pub fn pack(run: &Run, place: &Path) -> Result<Packed> {
     let root = run.root();
-    if run.state()? != RunState::Ended {
-        let shown = root.display();
-        return Err(Failure::work(format!(
-            "cannot pack {shown}: it has no end; complete it: tickscope finish {shown}"
-        )));
-    }
-    if let Some(Difference { path, expected, found }) = run.check()?.first() {
-        return Err(Failure::work(format!(
-            "cannot pack {}: it is not what it was when it ended: {path}: expected {expected}, found {found}; \
-             restore it from a copy, or measure again",
-            root.display()
-        )));
-    }
+    expect_whole(run, "pack")?;
     let whole = WholeFile::begin(place)?;
     let mut out = BufWriter::new(whole.file());
     let mut packed = Packed { files: 0, bytes: 0 };
@@ -74,6 +62,23 @@ pub fn pack(run: &Run, place: &Path) -> Result<Packed> {
     drop(out);
     whole.finish()?;
     Ok(packed)
+}
+
+/// Refuses a run that has no end, or is not what it was then.
+pub fn expect_whole(run: &Run, action: &str) -> Result<()> {
+    let shown = run.root().display();
+    if run.state()? != RunState::Ended {
+        return Err(Failure::work(format!(
+            "cannot {action} {shown}: it has no end; complete it: tickscope finish {shown}"
+        )));
+    }
+    match run.check()?.first() {
+        None => Ok(()),
+        Some(Difference { path, expected, found }) => Err(Failure::work(format!(
+            "cannot {action} {shown}: it is not what it was when it ended: {path}: expected {expected}, found {found}; \
+             restore it from a copy, or measure again"
+        ))),
+    }
 }
 
 /// Unpacks the archive at `place` as a run at `root`, where nothing may be.

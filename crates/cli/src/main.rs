@@ -24,6 +24,7 @@ mod live;
 mod load;
 mod load_factor;
 mod manual;
+mod merge;
 mod noise;
 mod options;
 mod output;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Rm(options) => runs::rm(options),
         Command::Pack(options) => runs::pack(options),
         Command::Unpack(options) => runs::unpack(options),
+        Command::Merge(options) => merge::merge(options),
         Command::Check(options) => check::check(options),
         Command::Ids(options) => ids::ids(options),
         Command::Report(options) => report::report(options),

@@ -28,7 +28,7 @@ mod seconds;
 mod sustain;
 
 pub use exchange::{ExportFormat, ExportOptions, ImportOptions};
-pub use house::{PackOptions, RmOptions, RunsOptions, UnpackOptions};
+pub use house::{MergeOptions, PackOptions, RmOptions, RunsOptions, UnpackOptions};
 pub use load::{GeneratorOptions, RepliesOption, TransportOption};
 pub use noise::{
     FleetOptions, NoiseOptions, NoisePart, ProfilesOptions, ShownProfileOptions, StudyOptions, SurveyOptions,
@@ -101,6 +101,8 @@ pub enum Command {
     Pack(PackOptions),
     /// Unpack a run, held against its digests
     Unpack(UnpackOptions),
+    /// Make one run of two: the nodes of both, related where they share a counter
+    Merge(MergeOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract

@@ -23,6 +23,7 @@ mod join;
 mod kept_ids;
 mod kept_stamps;
 mod manifest;
+mod merge;
 mod noise;
 mod on_threads;
 mod originals;
@@ -71,6 +72,7 @@ pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, DumpRule, Evidence, LimitRule, Manifest, Node, Point,
     PolicyRule, ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
+pub use merge::Merge;
 pub use noise::{NoiseClass, NoiseColumns, NoiseRow, read_noise, write_noise};
 pub use on_threads::on_threads;
 pub use originals::Collision;
