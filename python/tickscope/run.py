@@ -33,7 +33,8 @@ Rho = str | float | None
 """How far rates may wander: `unknown`, `server-room`, `lab`, `laptop`, a number of ppm; `None`: what the run declared."""
 
 Sources = Iterable[str] | None
-"""The only evidence to use between nodes: `probes`, `kernel-probes`, `messages`, `kernel-messages`; `None`: all there is."""
+"""The only evidence to use between nodes: `probes`, `kernel-probes`, `messages`, `kernel-messages`, `common-host`;
+`None`: all there is."""
 
 
 class FindingWarning(UserWarning):

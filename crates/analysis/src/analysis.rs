@@ -489,7 +489,8 @@ impl Analysis {
         let broke = |event: &&Event| {
             let of_counter =
                 event.domain.as_ref().is_none_or(|domain| counters().any(|counter| counter.to_string() == *domain));
-            event.what == EventKind::ClockSuspend || event.what == EventKind::ClockBackward && of_counter
+            matches!(event.what, EventKind::ClockSuspend | EventKind::CounterDisrupted)
+                || event.what == EventKind::ClockBackward && of_counter
         };
         if let Some(event) = events.iter().find(broke) {
             return Some(event.text.clone());

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tickscope_bracket::{Bracket, Ratio, ReadingWidths};
 use tickscope_store::{BracketColumns, Channel, Manifest, Node, Pair, Run};
-use tickscope_tick::{NodeName, Place, Source};
+use tickscope_tick::{Clock, Label, NodeName, Place, Source};
 use tickscope_trace::Layout;
 
 use crate::assumptions::{Assumption, SendProof};
 use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
+use crate::common_host;
 use crate::counters::{Counters, reference_node, shares_counter};
 use crate::domains;
 use crate::error::Error;
@@ -146,6 +147,9 @@ impl Reading<'_> {
                 _ => asked.with(turned.turned(nominal.map_err(Error::work)?)),
             });
         }
+        if self.query.admit(Source::CommonHost) && common_host::is_declared(self.run.manifest(), [domain, against]) {
+            found.push(self.common_host([domain, against])?);
+        }
         let (to, from) = (domain.name.as_str(), against.name.as_str());
         found.extend(self.messages.iter().filter_map(|messages| messages.between(from, to)));
         Ok(found)
@@ -156,9 +160,32 @@ impl Reading<'_> {
         let manifest = self.run.manifest();
         let listing = self.run.brackets(&Pair { reference: against.domain(), domain: domain.domain() })?;
         self.refused.extend(listing.refused);
-        let [local_ticks, reference_ticks] = [domain, against].map(|node| reading_ticks(manifest, node));
-        Evidence::of_probes(&listing.found, ReadingWidths { local_ticks, reference_ticks })
+        Evidence::of_probes(&listing.found, widths(manifest, [domain, against]))
     }
+
+    /// What the clock of two nodes' common host tells, which both have read.
+    fn common_host(&mut self, [domain, against]: [&Node; 2]) -> Result<Evidence, Error> {
+        let mut readings = |node: &Node| {
+            let clock = Label { node: node.name.clone(), clock: Clock::Phc };
+            let listing = self.run.brackets(&Pair { reference: node.domain(), domain: clock })?;
+            self.refused.extend(listing.refused);
+            Ok::<_, Error>(listing.found)
+        };
+        let (local, reference) = (readings(domain)?, readings(against)?);
+        let widths = widths(self.run.manifest(), [domain, against]);
+        let found = match common_host::brackets(&local, &reference) {
+            Some(columns) => Evidence::of_probes(&columns, widths)?,
+            None => {
+                Evidence { unused: vec![(SET_BACK, 1)], ..Evidence::of_probes(&BracketColumns::default(), widths)? }
+            }
+        };
+        Ok(Evidence { source: Source::CommonHost, half_round_trip_ticks: None, ..found })
+    }
+}
+
+fn widths(manifest: &Manifest, nodes: [&Node; 2]) -> ReadingWidths {
+    let [local_ticks, reference_ticks] = nodes.map(|node| reading_ticks(manifest, node));
+    ReadingWidths { local_ticks, reference_ticks }
 }
 
 /// Evidence of one source about a pair of nodes.
@@ -181,6 +208,8 @@ const AFTER_A_LOSS: &str = "sent after a stamp was lost";
 const AT_THE_END: &str = "stamps at the end of 64 bits";
 /// Why a message that the kernel stamped did not serve.
 const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
+/// Why a common host did not serve.
+const SET_BACK: &str = "source, since the host's clock was set back";
 /// Why a message did not serve: the one that was sent may not be the one that was received.
 const COLLIDED: &str = "ids that two originals have";
 

@@ -16,6 +16,7 @@ mod auxiliary_clocks;
 pub mod channel_counts;
 mod clock_maps;
 mod closure;
+mod common_host;
 mod compare;
 pub mod cost;
 mod count_only;

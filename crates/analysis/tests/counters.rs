@@ -556,3 +556,43 @@ fn an_unrelated_node_far_from_zero_has_durations_of_its_own() {
         assert!(said.contains("server.tsc against client.tsc lies within 500 ppm"), "{said}");
     }
 }
+
+/// Readings of one clock by each counter's node, around 40 instants; it runs 2 % fast, and was set forward.
+fn read_the_hosts_clock(run: &Run, counters: &[Counter]) {
+    for (number, counter) in (0..).zip(counters) {
+        let mut columns = BracketColumns::default();
+        for instant in (1..40).flat_map(|mark| (-5..5).map(move |near| LENGTH / 40 * mark + 2_000 * near)) {
+            let instant = instant + 613 * number;
+            let forward = if instant > LENGTH / 2 { 1_000_000 } else { 0 };
+            let (before, after) = (counter.reads(instant - 300), counter.reads(instant + 300));
+            let shown = instant / 50 * 51 / 5 * 2 + forward;
+            columns.push(Some(before), shown, Some(after), BracketSource::Watch, "before/after");
+        }
+        let clock = format!("{}.phc", counter.name).parse().unwrap();
+        run.add_brackets(&Pair { reference: counter.domain(), domain: clock }, "watch", &columns).unwrap();
+    }
+}
+
+#[test]
+fn guests_of_one_host_are_related_by_its_clock_alone_where_that_is_declared() {
+    let declared = |names: &[&str]| {
+        let (site, world) = (Site::new(), unequal(vec![]));
+        let mut run = world.run(&site);
+        read_the_hosts_clock(&run, &world.counters);
+        let mut manifest = run.manifest().clone();
+        manifest.evidence.common_host = names.iter().map(|name| NodeName::new(*name).unwrap()).collect();
+        run.set_manifest(manifest).unwrap();
+        (site, world, run)
+    };
+    let (_site, world, run) = declared(&["client", "server", "third"]);
+    let widths = world.widest(&run, &default());
+    assert!(widths.iter().all(|width| width.is_some_and(|width| width < 16_000)), "{widths:?}");
+    world.counters[1..].iter().for_each(|counter| world.expect_true_clock_map(&run, *counter));
+    let table = json(&run, &analyse(&run, &default(), false).unwrap());
+    assert_eq!(table["clock_maps"][0]["sources"][0]["name"], "common-host", "{table}");
+    let (_site, world, run) = declared(&["client", "third"]);
+    assert_eq!(world.widest(&run, &default())[0], None, "nobody declared the server to be on that host");
+    world.expect_true_clock_map(&run, world.counters[2]);
+    let (_site, world, run) = declared(&[]);
+    assert!(world.widest(&run, &default())[..4].iter().all(Option::is_none));
+}

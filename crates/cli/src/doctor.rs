@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tickscope_counter::NodeCounter;
 use tickscope_experiment::leftovers::{Orphan, orphans};
-use tickscope_experiment::{Host, may_make_namespaces};
+use tickscope_experiment::{Host, hypervisor_clocks, may_make_namespaces};
 use tickscope_host::host_clocks::{Discipline, Snapshot};
 use tickscope_host::step::Evidence;
 use tickscope_host::trace_instance;
@@ -98,6 +98,7 @@ fn counter(host: &Host) -> Vec<Look> {
     let processor = format!("{}, hypervisor: {}", known(&facts.cpu_model), known(&facts.hypervisor));
     let virtualised = facts.hypervisor.as_ref().is_some_and(|name| !name.is_empty());
     let moved = "a live migration would change the counter's rate and value unseen: the run assumes there is none";
+    let clocks = hypervisor_clocks();
     let mut looks = vec![
         Look::of("counter", found, None),
         Look::of("processor", processor, virtualised.then(|| moved.into())),
@@ -105,6 +106,10 @@ fn counter(host: &Host) -> Vec<Look> {
         fence(host),
         Look::of("cores", host.sharing.to_string(), None),
     ];
+    if virtualised || !clocks.is_empty() {
+        let none = || "none: neither /dev/vmclock* nor a PTP clock of KVM".to_owned();
+        looks.push(Look::of("hypervisor", if clocks.is_empty() { none() } else { clocks.join("; ") }, None));
+    }
     looks.extend(unsound.map(|finding| Look {
         what: finding.about,
         found: finding.problem.to_string(),

@@ -39,7 +39,7 @@ fn event(what: EventKind, domain: &str) -> Event {
 
 #[test]
 fn e2e_a_finding_is_told_and_ends_with_3_whichever_way_out() {
-    use EventKind::{ClockBackward, ClockSuspend, ImpossibleExchange, MemoryLost, StampsLeft};
+    use EventKind::{ClockBackward, ClockSuspend, CounterDisrupted, ImpossibleExchange, MemoryLost, StampsLeft};
     let site = Site::new("standing");
     let run = copied(&site, "v1");
     let checked = Ended::of(&mut tickscope(&["check", &run, "--json"])).json(0);
@@ -59,7 +59,7 @@ fn e2e_a_finding_is_told_and_ends_with_3_whichever_way_out() {
     for (json, _) in ways_out(&site, &run, 0) {
         assert_eq!((json["findings"].as_array().unwrap().len(), json["faults"].as_array().unwrap().len()), (0, 0));
     }
-    for what in [ClockBackward, ClockSuspend, ImpossibleExchange] {
+    for what in [ClockBackward, ClockSuspend, CounterDisrupted, ImpossibleExchange] {
         let place = Path::new(&run).join("events/run.parquet");
         write_events(&place, &[event(what, "server.tsc")]).unwrap();
         for (json, said) in ways_out(&site, &run, 3) {

@@ -2,7 +2,7 @@
 
 use tickscope_bracket::RhoOrigin;
 use tickscope_store::{Assumption, AssumptionKind, DumpRule, Manifest, Node, Point, Rho, RhoKind, Run};
-use tickscope_tick::Clock;
+use tickscope_tick::{Clock, NodeName};
 
 use crate::Error;
 use crate::plan::{Cores, DumpPlan, Plan};
@@ -95,6 +95,14 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
     ];
     if plan.clock.cores == Cores::Prove {
         all.push(Assumption::cores_proved());
+    }
+    if !plan.evidence.common_host.is_empty() {
+        let names: Vec<&str> = plan.evidence.common_host.iter().map(NodeName::as_str).collect();
+        let statement = format!(
+            "{} are guests of one host, whose CLOCK_REALTIME nobody sets back during the run",
+            names.join(", ")
+        );
+        all.push(Assumption { statement, origin: "evidence.common_host of the run file".into(), kind: None });
     }
     all
 }

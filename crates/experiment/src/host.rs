@@ -1,13 +1,16 @@
 //! This host's facts, in the words of a run's manifest.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use tickscope_counter::NodeCounter;
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::SnapshotWidths;
+use tickscope_host::host_realtime::HostRealtime;
 use tickscope_host::posix_clock::PosixClock;
 use tickscope_host::sharing::Sharing;
 use tickscope_host::step::{CounterStep, Evidence};
+use tickscope_host::vmclock::VmClock;
 use tickscope_store as store;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
@@ -54,6 +57,7 @@ impl Host {
             invariant: facts.invariant().unwrap_or(false),
             clocksource: facts.clocksource.clone().unwrap_or_else(|| "unknown".into()),
             hypervisor: facts.hypervisor.clone().filter(|name| !name.is_empty()),
+            hypervisor_clocks: hypervisor_clocks(),
             trapped: facts.trapped(),
             fence_serialises: facts.fence_serialises,
             frequency: store::DeclaredFrequency {
@@ -88,6 +92,20 @@ impl Host {
             clocks: clocks(maps.realtime),
         })
     }
+}
+
+/// What the hypervisor lets this machine see of time, a sentence a device.
+pub fn hypervisor_clocks() -> Vec<String> {
+    let vmclock =
+        VmClock::find(Path::new("/dev")).map(|path| match VmClock::open(&path).and_then(|clock| clock.read()) {
+            Ok(page) => format!("{}: {page}", path.display()),
+            Err(finding) => finding.to_string(),
+        });
+    let realtime = HostRealtime::find().map(|path| match HostRealtime::open(&path) {
+        Ok(_) => format!("{}: the host's CLOCK_REALTIME (KVM virtual PTP)", path.display()),
+        Err(finding) => finding.to_string(),
+    });
+    vmclock.into_iter().chain(realtime).collect()
 }
 
 /// The name that the kernel has for this machine.

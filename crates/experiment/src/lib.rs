@@ -49,7 +49,7 @@ mod window;
 pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 pub use conductor::{Conductor, RunSettings, RunSource, check, run};
 pub use finish::{Finished, awaits_stamps, finish};
-pub use host::Host;
+pub use host::{Host, hypervisor_clocks};
 pub use limits::LimitFile;
 pub use local_agent::{LocalAgent, LocalPlace};
 pub use network::may_make_namespaces;

@@ -174,6 +174,7 @@ impl Plan {
         self.logs.iter().try_for_each(|log| log.check(&self.nodes))?;
         self.dumps.iter().try_for_each(|dump| dump.check(&names))?;
         self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
+        self.check_common_host(&names)?;
         if !self.has_layout() {
             return Ok(());
         }
@@ -226,6 +227,27 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Guests of one host are two nodes of the run or more, each named once.
+    fn check_common_host(&self, names: &[&str]) -> Result<(), String> {
+        let guests = &self.evidence.common_host;
+        let strange = guests
+            .iter()
+            .enumerate()
+            .find(|(position, guest)| !names.contains(&guest.as_str()) || guests[..*position].contains(guest));
+        match (strange, guests.len()) {
+            (Some((_, guest)), _) => Err(format!(
+                "[evidence] common_host: expected nodes of the run ({}), each once, found '{guest}'. Correct it",
+                names.join(", ")
+            )),
+            (None, 1) => Err(format!(
+                "[evidence] common_host: expected two nodes of one host or more, found '{}' alone. Name the others, or \
+                 leave it out",
+                guests[0]
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Messages are evidence about a node and the reference.
@@ -440,11 +462,13 @@ pub(crate) fn evidence<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D
         kernel_probes: Option<bool>,
         #[serde(default)]
         messages: Vec<String>,
+        #[serde(default)]
+        common_host: Vec<NodeName>,
     }
     let (default, table) = (Evidence::default(), Table::deserialize(from)?);
     let probes = table.probes.unwrap_or(default.probes);
     let kernel_probes = probes && table.kernel_probes.unwrap_or(default.kernel_probes);
-    Ok(Evidence { probes, kernel_probes, messages: table.messages })
+    Ok(Evidence { probes, kernel_probes, messages: table.messages, common_host: table.common_host })
 }
 
 /// A length of time in nanoseconds, as `keep` of a policy has it.
@@ -606,6 +630,29 @@ mod tests {
             ("client.a", "client.b", "10", "a time from 1us to 24h, found '10'"),
         ] {
             let why = dump(from, to, above).unwrap_err();
+            assert!(why.contains(said), "{why}");
+        }
+    }
+
+    #[test]
+    fn guests_of_one_host_are_nodes_of_the_run_each_once_and_none_by_default() {
+        let parse = |guests: &str| {
+            let node = |name| format!("[[node]]\nname = \"{name}\"\ncommand = [\"true\"]\nends_run = true\n");
+            let nodes: String = ["a", "b", "c"].map(node).concat();
+            let head = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"a\"";
+            Plan::parse(&format!("{head}\n{guests}\n{nodes}"))
+        };
+        let of = |guests| parse(&format!("evidence.common_host = {guests}"));
+        assert!(parse("").unwrap().evidence.common_host.is_empty());
+        let names = |plan: Plan| plan.evidence.common_host.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(of("[\"a\", \"c\"]").unwrap()), ["a", "c"]);
+        for (guests, said) in [
+            ("[\"a\"]", "two nodes of one host or more, found 'a' alone"),
+            ("[\"a\", \"x\"]", "nodes of the run (a, b, c), each once, found 'x'"),
+            ("[\"a\", \"a\"]", "each once, found 'a'"),
+            ("true", "invalid type"),
+        ] {
+            let why = of(guests).unwrap_err();
             assert!(why.contains(said), "{why}");
         }
     }

@@ -225,6 +225,7 @@ impl Growing {
                 invariant: true, // assumed, and said so in the manifest
                 clocksource: clock.name().into(),
                 hypervisor: None,
+                hypervisor_clocks: Vec::new(),
                 trapped: false,
                 fence_serialises: None,
                 frequency: DeclaredFrequency { hertz, tolerance_ppm, origin },

@@ -39,6 +39,10 @@ words! {
         ClockSuspend = "clock-suspend",
         /// A clock that cannot run backward did.
         ClockBackward = "clock-backward",
+        /// The hypervisor disrupted the counter: it moved the machine, or loaded it from a snapshot.
+        CounterDisrupted = "counter-disrupted",
+        /// The clock of a host that nodes were declared to share could not be read.
+        HostClockMissing = "host-clock-missing",
         /// From here on the kernel corrects the clock with other parameters.
         ClockDiscipline = "clock-discipline",
         /// The cost of a stamp could not be measured.
@@ -194,6 +198,14 @@ impl EventKind {
 
     /// Returns whether evidence about the clock concerned is void across it.
     pub fn is_break(&self) -> bool {
-        matches!(self, Self::ClockStep | Self::ClockSlew | Self::ClockSuspend | Self::ClockBackward | Self::ClockGap)
+        matches!(
+            self,
+            Self::ClockStep
+                | Self::ClockSlew
+                | Self::ClockSuspend
+                | Self::ClockBackward
+                | Self::ClockGap
+                | Self::CounterDisrupted
+        )
     }
 }

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_what_voids_evidence_of_that_clock_breaks_it() {
-        for what in ["clock-step", "clock-slew", "clock-suspend", "clock-backward", "clock-gap"] {
+        for what in ["clock-step", "clock-slew", "clock-suspend", "clock-backward", "clock-gap", "counter-disrupted"] {
             assert_eq!(spans(&[event(what, "a.realtime", Some(1), Some(5))]), [(1, 5)], "{what}");
             assert_eq!(spans(&[event(what, "a.monotonic", Some(1), Some(5))]), []);
         }

@@ -147,6 +147,9 @@ pub struct CounterFacts {
     /// The hypervisor, if there is one.
     #[serde(default)]
     pub hypervisor: Option<String>,
+    /// What the hypervisor lets the node see of time, a sentence a device; none where there is no such device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hypervisor_clocks: Vec<String>,
     /// True if reading it traps into a hypervisor.
     pub trapped: bool,
     /// True if the processor says that the fence around ordered readings waits for what precedes; absent: nobody says.
@@ -254,11 +257,14 @@ pub struct Evidence {
     /// Pairs of points of two nodes, `node.point > node.point`, that every id passes once: declared, not checked
     /// further than that no id was stamped twice there.
     pub messages: Vec<String>,
+    /// Nodes that are guests of one host, whose clock each of them reads: declared, checked by nobody.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub common_host: Vec<NodeName>,
 }
 
 impl Default for Evidence {
     fn default() -> Self {
-        Self { probes: true, kernel_probes: true, messages: Vec::new() }
+        Self { probes: true, kernel_probes: true, messages: Vec::new(), common_host: Vec::new() }
     }
 }
 

@@ -145,6 +145,11 @@ fn expect_alike(one: &Manifest, other: &Manifest) -> std::result::Result<(), Str
         _ if one.policies != other.policies => Err(differs("policies")),
         _ if one.same_boot != other.same_boot => Err(differs("same_boot")),
         _ if sources(&one.evidence) != sources(&other.evidence) => Err(differs("sources of evidence")),
+        _ if [one, other].iter().all(|run| !run.evidence.common_host.is_empty()) => Err(
+            "expected evidence.common_host in one run at most, found it in both, and nobody says that they mean one \
+             host. Compare them instead: tickscope compare"
+                .into(),
+        ),
         _ if one.cores_proved() != other.cores_proved() => Err(differs("belief in the check of the cores")),
         _ if one.layout.inferred != other.layout.inferred => Err(differs("origin of the layout")),
         _ => Ok(()),
@@ -181,11 +186,13 @@ fn manifest(one: &Manifest, other: &Manifest, names: &Names) -> std::result::Res
     assumptions.push(assumed(format!("merged from the runs {:016x} and {:016x}: {ids}", one.run, other.run)));
     let messages = other.evidence.messages.iter().map(|text| names.places(text));
     let messages = one.evidence.messages.iter().cloned().chain(messages).collect();
+    let guests = other.evidence.common_host.iter().map(|node| names.node(node));
+    let common_host = one.evidence.common_host.iter().cloned().chain(guests).collect();
     Ok(Manifest {
         started_unix_ms: one.started_unix_ms.min(other.started_unix_ms),
         ended_unix_ms: one.ended_unix_ms.max(other.ended_unix_ms),
         rho: one.rho.iter().cloned().chain(other.rho.iter().map(|rho| names.rho(rho))).collect(),
-        evidence: Evidence { messages, ..one.evidence },
+        evidence: Evidence { messages, common_host, ..one.evidence },
         points: one.points.iter().cloned().chain(names.points(other)).collect(),
         dumps: Vec::new(),
         limits: Vec::new(),

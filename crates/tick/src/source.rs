@@ -16,11 +16,14 @@ pub enum Source {
     Messages,
     /// Messages of the measured programs, stamped by the kernel at both ends.
     KernelMessages,
+    /// The clock of the host that nodes are guests of, which both read.
+    CommonHost,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Source; 4] = [Source::Probes, Source::KernelProbes, Source::Messages, Source::KernelMessages];
+    pub const ALL: [Source; 5] =
+        [Source::Probes, Source::KernelProbes, Source::Messages, Source::KernelMessages, Source::CommonHost];
 
     /// The name in files, options and results.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Source {
             Source::KernelProbes => "kernel-probes",
             Source::Messages => "messages",
             Source::KernelMessages => "kernel-messages",
+            Source::CommonHost => "common-host",
         }
     }
 }
@@ -44,7 +48,7 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         Self::ALL.into_iter().find(|source| source.name() == text).ok_or_else(|| {
-            let remedy = "choose one of probes, kernel-probes, messages and kernel-messages";
+            let remedy = "choose one of probes, kernel-probes, messages, kernel-messages and common-host";
             NameError::new("a source of evidence", text.into(), remedy)
         })
     }

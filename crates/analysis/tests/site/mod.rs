@@ -29,7 +29,12 @@ impl Site {
     pub fn run(&self, path: &[&str], messages: &[&str]) -> Run {
         let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         let manifest = Manifest {
-            evidence: Evidence { probes: false, kernel_probes: false, messages: text(messages) },
+            evidence: Evidence {
+                probes: false,
+                kernel_probes: false,
+                messages: text(messages),
+                common_host: Vec::new(),
+            },
             layout: LayoutText { path: text(path), ..LayoutText::default() },
             points: Vec::new(),
             ..sample::manifest()

@@ -53,6 +53,7 @@ fn machine(boot: u8) -> Node {
             invariant: true,
             clocksource: "tsc".into(),
             hypervisor: None,
+            hypervisor_clocks: Vec::new(),
             trapped: false,
             fence_serialises: None,
             frequency: DeclaredFrequency { hertz: 1_000_000_000, tolerance_ppm: 100, origin: "kernel".into() },

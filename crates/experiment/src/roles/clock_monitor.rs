@@ -6,16 +6,18 @@
 //! whoever kills this process leaves what it had seen, a slew that went on then without an end, and one that is started
 //! again adds to it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tickscope_host::clock_monitor::{ClockMonitor, Happened, SlewBound, Slewing};
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
+use tickscope_host::host_realtime::{HostRealtime, around_a_tenth};
 use tickscope_host::step_alarm::StepAlarm;
+use tickscope_host::vmclock::{DisruptionWatch, VmClock};
 use tickscope_store::{
-    BracketColumns, BracketSource, Event, EventKind, Pair, Paths, files_in, next_segment, read_brackets,
+    BracketColumns, BracketSource, Event, EventKind, Manifest, Pair, Paths, files_in, next_segment, read_brackets,
     write_brackets, write_events,
 };
 use tickscope_tick::{Clock, Label, Ordering};
@@ -59,6 +61,7 @@ const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::NOTICE_NS_MAX a
 pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
     let mut watching = Watching::begin(place)?;
     watching.void_what_nobody_watched()?;
+    watching.take_up_the_hypervisors()?;
     watching.look(false)?;
     ready();
     let (mut due, mut write_due) = (Instant::now() + LOOK_EVERY, Instant::now() + WRITE_EVERY);
@@ -68,7 +71,7 @@ pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
             continue; // a signal
         }
         watching.look(set)?;
-        due = Instant::now() + LOOK_EVERY;
+        due = watching.next_look();
         if Instant::now() >= write_due {
             let _ = watching.write(); // a full disk may have room at the next attempt
             write_due = Instant::now() + WRITE_EVERY;
@@ -85,13 +88,18 @@ struct Watching<'a> {
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
     monitor: ClockMonitor,
-    /// Since an earlier clock monitor's last bracket nobody watched: one event for each clock.
-    gap: Vec<Event>,
+    /// Events that are none of the kernel's clocks: since an earlier clock monitor's last bracket nobody watched, one
+    /// for each clock; what the hypervisor tells.
+    noted: Vec<Event>,
     /// True if events wait for a disk that was full.
     untold: bool,
     brackets: u64,
     realtime: BracketColumns,
     monotonic: BracketColumns,
+    /// The host's clock, where the run file declares it to be that of other nodes, too.
+    host: Option<HostRealtime>,
+    of_host: BracketColumns,
+    disruptions: Option<DisruptionWatch>,
 }
 
 impl<'a> Watching<'a> {
@@ -102,7 +110,7 @@ impl<'a> Watching<'a> {
         let counter = clocks.counter().injection();
         let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
-        let (realtime, monotonic) = Default::default();
+        let (realtime, monotonic, of_host) = Default::default();
         let events = Paths::of(&place.run).next_clock_events(place.node.as_str());
         Ok(Self {
             place,
@@ -111,12 +119,110 @@ impl<'a> Watching<'a> {
             clocks,
             alarm,
             monitor,
-            gap: Vec::new(),
+            noted: Vec::new(),
             untold: false,
             brackets: 0,
             realtime,
             monotonic,
+            host: None,
+            of_host,
+            disruptions: None,
         })
+    }
+
+    /// Takes up what the hypervisor lets this node see of time.
+    fn take_up_the_hypervisors(&mut self) -> Result<(), Error> {
+        if let Some(path) = VmClock::find(Path::new("/dev")) {
+            self.watch_for_disruptions(&path);
+        }
+        let place = Paths::of(&self.place.run).manifest();
+        let declared = place.exists() && Manifest::read(&place)?.evidence.common_host.contains(&self.place.node);
+        if declared {
+            match HostRealtime::find() {
+                Some(path) => match HostRealtime::open(&path) {
+                    Ok(clock) => self.host = Some(clock),
+                    Err(finding) => self.miss_the_hosts_clock(&finding.to_string()),
+                },
+                None => self.miss_the_hosts_clock(
+                    "expected a PTP clock named 'KVM virtual PTP' below /sys/class/ptp, found none; load ptp_kvm in \
+                     the \
+                     guest, or take the node out of evidence.common_host",
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    fn miss_the_hosts_clock(&mut self, why: &str) {
+        self.note(EventKind::HostClockMissing, &[], None, format!("{why}. Other evidence still relates its clock"));
+    }
+
+    /// A page that cannot be read is among the node's facts; here it is no finding, since nothing says that it matters.
+    fn watch_for_disruptions(&mut self, path: &Path) {
+        let watch = VmClock::open(path).and_then(|clock| DisruptionWatch::begin(clock, self.clocks.counter()));
+        self.disruptions = watch.inspect_err(|finding| say(finding)).ok().flatten();
+    }
+
+    /// An event of these clocks, one row each, between two ticks; of none: one row.
+    fn note(&mut self, what: EventKind, clocks: &[Clock], ticks: Option<(i64, i64)>, text: String) {
+        let node = self.place.node.to_string();
+        let row = |domain| Event {
+            node: node.clone(),
+            domain,
+            tick: ticks.map(|(from, _)| from),
+            until: ticks.map(|(_, until)| until),
+            what: what.clone(),
+            text: text.clone(),
+            ..Event::default()
+        };
+        let rows: Vec<Event> = match clocks {
+            [] => vec![row(None)],
+            clocks => clocks.iter().map(|&clock| row(Some(self.label(clock).to_string()))).collect(),
+        };
+        self.noted.extend(rows);
+        self.untold = self.write_events().is_err();
+    }
+
+    /// A disrupted counter voids all that was read around it.
+    fn look_for_disruptions(&mut self) {
+        let Some(watch) = &mut self.disruptions else { return };
+        match watch.look(self.clocks.counter()) {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                let clocks = [self.facts.counter, Clock::Realtime, Clock::Monotonic];
+                let ticks = Some((found.from, found.until));
+                self.note(EventKind::CounterDisrupted, &clocks, ticks, found.to_string());
+            }
+            Err(finding) => {
+                self.disruptions = None;
+                self.note(EventKind::Counter, &[], None, finding.to_string());
+            }
+        }
+    }
+
+    /// When to look next: a little before a whole tenth of a second of the host's clock, where that is read.
+    fn next_look(&self) -> Instant {
+        let now_ns = self.host.as_ref().and_then(|clock| clock.read().ok());
+        let away_ns = now_ns.map(|ns| HostRealtime::EVERY_NS - ns.rem_euclid(HostRealtime::EVERY_NS));
+        let lead = Duration::from_nanos(HostRealtime::LEAD_NS as u64);
+        let wait = away_ns.map(|ns| Duration::from_nanos(ns as u64).saturating_sub(lead));
+        Instant::now() + wait.unwrap_or(LOOK_EVERY)
+    }
+
+    /// Readings of the host's clock; one that fails is told once, and no other is tried.
+    fn read_the_hosts_clock(&mut self) {
+        let Some(clock) = &self.host else { return };
+        match around_a_tenth(self.clocks.counter(), || clock.read()) {
+            Ok(readings) => {
+                for ClockReading { before, at, after } in readings {
+                    self.of_host.push(Some(before), at, Some(after), BracketSource::Watch, ClockReading::ORDERING);
+                }
+            }
+            Err(why) => {
+                self.host = None;
+                self.miss_the_hosts_clock(&format!("cannot read the host's clock: {why}"));
+            }
+        }
     }
 
     /// Clocks may have been set between two clock monitors: evidence across that time is void.
@@ -129,7 +235,7 @@ impl<'a> Watching<'a> {
             }
             let Some(last) = last else { continue };
             self.compare(false)?; // from here on every change shows
-            self.gap.push(Event {
+            self.noted.push(Event {
                 node: self.place.node.to_string(),
                 domain: Some(pair.domain.to_string()),
                 tick: Some(last),
@@ -139,7 +245,7 @@ impl<'a> Watching<'a> {
                 ..Event::default()
             });
         }
-        if self.gap.is_empty() { Ok(()) } else { self.write_events() }
+        if self.noted.is_empty() { Ok(()) } else { self.write_events() }
     }
 
     /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
@@ -155,6 +261,8 @@ impl<'a> Watching<'a> {
 
     /// A snapshot, what it shows, and a bracket of each clock.
     fn look(&mut self, set: bool) -> Result<(), Error> {
+        self.read_the_hosts_clock();
+        self.look_for_disruptions();
         self.compare(set)?;
         let each = [(KernelClock::Realtime, &mut self.realtime), (KernelClock::Monotonic, &mut self.monotonic)];
         for (clock, taken) in each {
@@ -211,7 +319,7 @@ impl<'a> Watching<'a> {
 
     fn write_events(&self) -> Result<(), Error> {
         let happened = self.monitor.happened().iter().flat_map(|happened| self.rows(happened));
-        let events: Vec<Event> = self.gap.iter().cloned().chain(happened).collect();
+        let events: Vec<Event> = self.noted.iter().cloned().chain(happened).collect();
         Ok(write_events(&self.events, &events)?)
     }
 
@@ -245,8 +353,11 @@ impl<'a> Watching<'a> {
 
     fn write_brackets(&mut self) -> Result<(), Error> {
         let reference = self.label(self.facts.counter);
-        let (realtime, monotonic) = (self.label(Clock::Realtime), self.label(Clock::Monotonic));
-        for (domain, taken) in [(realtime, &mut self.realtime), (monotonic, &mut self.monotonic)] {
+        let [realtime, monotonic, of_host] =
+            [Clock::Realtime, Clock::Monotonic, Clock::Phc].map(|clock| self.label(clock));
+        for (domain, taken) in
+            [(realtime, &mut self.realtime), (monotonic, &mut self.monotonic), (of_host, &mut self.of_host)]
+        {
             if !taken.is_empty() {
                 let pair = Pair { reference: reference.clone(), domain };
                 let folder = Paths::of(&self.place.run).brackets(&pair);
@@ -374,7 +485,7 @@ mod tests {
         let place = RoleContext { node: NodeName::new("a").unwrap(), run: run.clone() };
         let mut first = Watching::begin(&place).unwrap();
         first.void_what_nobody_watched().unwrap();
-        assert_eq!(first.gap, []);
+        assert_eq!(first.noted, []);
         first.look(false).unwrap();
         first.write().unwrap(); // and then it is killed
         let mut second = Watching::begin(&place).unwrap();
@@ -388,6 +499,40 @@ mod tests {
             let before = first.realtime.before.iter().chain(second.realtime.before.iter()).flatten().copied();
             assert!(before.min() >= event.until, "what is evidence again was taken after it");
         }
+        std::fs::remove_dir_all(run).unwrap();
+    }
+
+    #[test]
+    fn a_disruption_voids_the_counter_and_both_clocks_and_a_page_that_is_gone_is_told_once() {
+        let run = std::env::temp_dir().join(format!("tickscope-disrupted-{}", std::process::id()));
+        let page = run.join("page");
+        let write = |marker: u8| {
+            let mut bytes = [0u8; 104];
+            bytes[..4].copy_from_slice(b"VCLK");
+            (bytes[5], bytes[8], bytes[10], bytes[16]) = (16, 1, u8::from(cfg!(target_arch = "x86_64")), marker);
+            std::fs::write(&page, bytes).unwrap();
+        };
+        std::fs::create_dir_all(&run).unwrap();
+        let place = RoleContext { node: NodeName::new("a").unwrap(), run: run.clone() };
+        let mut watching = Watching::begin(&place).unwrap();
+        write(1);
+        watching.watch_for_disruptions(&page);
+        watching.look(false).unwrap();
+        assert_eq!(watching.noted, []);
+        write(2);
+        watching.look(false).unwrap();
+        watching.look(false).unwrap();
+        let told = |what: EventKind| {
+            let events = read_events(&watching.events).unwrap();
+            events.into_iter().filter(|event| event.what == what).map(|event| event.domain).collect::<Vec<_>>()
+        };
+        let domains = [Clock::STAMPED, Clock::Realtime, Clock::Monotonic].map(|clock| Some(format!("a.{clock}")));
+        assert_eq!(told(EventKind::CounterDisrupted), domains);
+        assert_eq!(told(EventKind::Counter), []);
+        std::fs::write(&page, "").unwrap();
+        (0..2).for_each(|_| watching.look_for_disruptions());
+        let events = read_events(&watching.events).unwrap();
+        assert_eq!(events.iter().filter(|event| event.what == EventKind::Counter).count(), 1, "{events:?}");
         std::fs::remove_dir_all(run).unwrap();
     }
 }

@@ -69,6 +69,7 @@ fn node(name: &str, boot: u8) -> Node {
             invariant: true,
             clocksource: "tsc".into(),
             hypervisor: Some("kvm".into()),
+            hypervisor_clocks: Vec::new(),
             trapped: false,
             fence_serialises: None,
             frequency: DeclaredFrequency { hertz: 2_500_000_000, tolerance_ppm: 100, origin: "kernel".into() },
