@@ -14,7 +14,7 @@ use tickscope_experiment::may_make_namespaces;
 use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
 use tickscope_tick::Label;
 
-/// The largest error bound that Cloudprofiler reports of its ten workers (its section 6.5, figure 16), ns.
+/// The largest error bound that Cloudprofiler reports of nine of its ten workers (its section 6.5, figure 16), ns.
 const PUBLISHED_NS: f64 = 53_252.0;
 
 /// A run of nodes that pass numbers round; each has a map of its own before its counter, so no two share one.
