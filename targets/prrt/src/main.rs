@@ -91,6 +91,9 @@ struct SenderOptions {
     /// Milliseconds between two choices
     #[arg(long, default_value_t = 500.0)]
     adapt_ms: f64,
+    /// Milliseconds that a packet is under way to the receiver at most, instead of half a round trip
+    #[arg(long)]
+    way_ms: Option<f64>,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -113,6 +116,9 @@ struct ReceiverOptions {
     /// Milliseconds that a packet may be overtaken before more of its block is asked for
     #[arg(long, default_value_t = 1.0)]
     reordered_ms: f64,
+    /// Milliseconds that a packet of the sender is under way at most, instead of half a round trip
+    #[arg(long)]
+    way_ms: Option<f64>,
     /// Seconds without a packet after which a sender has gone
     #[arg(long, default_value_t = 10.0)]
     vanished_s: f64,
@@ -236,6 +242,10 @@ fn checked(options: &SenderOptions) -> io::Result<()> {
     Ok(())
 }
 
+fn way_ns(way_ms: Option<f64>) -> io::Result<Option<i64>> {
+    way_ms.map(|way_ms| ns("--way-ms", way_ms, MILLISECOND_NS)).transpose()
+}
+
 /// When payloads are due, from now on.
 fn due_ticks(options: &SenderOptions, clock: &Stopwatch) -> io::Result<DueTicks> {
     let (start, seconds_ns) = (clock.now(), ns("--seconds", options.seconds, 1e9)?);
@@ -253,7 +263,8 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
         pace_ns: ns("--pace-us", options.pace_us, 1e3)?,
     };
     let deadline_ns = plan.deadline_ns;
-    let sender = Sender::new(plan).map_err(io::Error::other)?;
+    let mut sender = Sender::new(plan).map_err(io::Error::other)?;
+    sender.set_way(way_ns(options.way_ms)?);
     let (clock, link) = (Stopwatch::start(), socket((&options.address, options.port), true)?);
     let mut link = UdpSender::new(link, sender, clock, waits(options.wait))?;
     let start = clock.now();
@@ -381,7 +392,9 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let (application, deliveries) = mpsc::sync_channel(QUEUED);
     let taking = thread::spawn(move || apply(&deliveries));
     let at = (Stopwatch::start(), waits(options.wait));
-    let mut link = UdpReceiver::new(socket, Receiver::new(plan), at, dropper, application)?;
+    let mut receiver = Receiver::new(plan);
+    receiver.set_way(way_ns(options.way_ms)?);
+    let mut link = UdpReceiver::new(socket, receiver, at, dropper, application)?;
     while !is_stopped() {
         link.run()?;
     }

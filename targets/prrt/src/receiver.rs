@@ -76,6 +76,8 @@ pub struct Receiver {
     held_bytes: usize,
     ready: VecDeque<u64>,
     deliveries: VecDeque<Delivery>,
+    /// The way from the sender, where it was told.
+    way_ns: Option<i64>,
     code: Code,
     counts: ReceiverCounts,
 }
@@ -99,7 +101,13 @@ impl Receiver {
     pub fn new(plan: ReceiverPlan) -> Self {
         let (blocks, ready, deliveries) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
         let (code, counts) = (Code::default(), ReceiverCounts::default());
-        Self { plan, peer: None, blocks, horizon: 0, held_bytes: 0, ready, deliveries, code, counts }
+        Self { plan, peer: None, blocks, horizon: 0, held_bytes: 0, ready, deliveries, way_ns: None, code, counts }
+    }
+
+    /// Tells how long a packet of the sender is under way at most, nanoseconds, as a clock map between both hosts
+    /// bounds it; `None`: half a round trip is taken for it.
+    pub fn set_way(&mut self, way_ns: Option<i64>) {
+        self.way_ns = way_ns;
     }
 
     /// Counts so far.
@@ -200,9 +208,10 @@ impl Receiver {
             if block.ask_ns > now || asked.len() == FEEDBACK_BLOCKS {
                 continue;
             }
-            // What is asked for takes a round trip; the packets that told the deadline took half of one. What no packet
+            // What is asked for takes a round trip; the packets that told the deadline took one way. What no packet
             // can help is not asked for either.
-            let left_ns = block.expires_ns.saturating_sub(peer.rtt_ns / 2).saturating_sub(now);
+            let way_ns = self.way_ns.unwrap_or(peer.rtt_ns / 2);
+            let left_ns = block.expires_ns.saturating_sub(way_ns).saturating_sub(now);
             if left_ns < peer.rtt_ns || block.needs() > block.unsent() {
                 self.counts.hopeless += 1;
                 block.ask_ns = i64::MAX;

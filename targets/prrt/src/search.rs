@@ -43,6 +43,8 @@ pub struct PathState {
     pub loss: LossModel,
     /// Round trip, nanoseconds.
     pub rtt_ns: f64,
+    /// What of it is the way to the receiver; `None`: nobody knows, and it is taken to be half.
+    pub way_ns: Option<f64>,
     /// How long an end takes to answer, nanoseconds.
     pub response_ns: f64,
     /// How long a loss takes to be noticed, nanoseconds.
@@ -68,7 +70,8 @@ impl Demand {
     /// Rounds of requests for which a block has time; `None`: not even for itself and its parity.
     fn rounds(&self, path: &PathState, k: usize, parity: usize) -> Option<usize> {
         let blocks_ns = k as f64 * self.interval_ns + parity as f64 * self.packet_ns();
-        let left_ns = self.deadline_ns - blocks_ns - (path.rtt_ns + path.response_ns) / 2.0;
+        let way_ns = path.way_ns.unwrap_or(path.rtt_ns / 2.0) + path.response_ns / 2.0;
+        let left_ns = self.deadline_ns - blocks_ns - way_ns;
         let round_ns = path.rtt_ns + path.response_ns + path.detection_ns;
         let rounds = || if round_ns > 0.0 { (left_ns / round_ns) as usize } else { MOST_ROUNDS };
         (left_ns >= 0.0).then(|| rounds().min(parity).min(MOST_ROUNDS))
@@ -88,7 +91,7 @@ impl Demand {
 ///     residual_loss: 1e-4, deadline_ns: 100e6, interval_ns: 30e6, packet_bits: 9600.0, rate_bps: 3e9,
 /// };
 /// let loss = LossModel::independent(0.07)?;
-/// let choice = search(&demand, &PathState { loss, rtt_ns: 8e6, response_ns: 1e6, detection_ns: 2e6 })?;
+/// let choice = search(&demand, &PathState { loss, rtt_ns: 8e6, way_ns: None, response_ns: 1e6, detection_ns: 2e6 })?;
 /// assert_eq!((choice.coding.k(), choice.coding.schedule()), (2, &[0, 1, 1, 1][..]));
 /// # Ok::<(), tickscope_prrt::Error>(())
 /// ```

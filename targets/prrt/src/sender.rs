@@ -86,6 +86,8 @@ pub struct Sender {
     /// Before that, nothing is sent.
     paced_ns: i64,
     heard: Option<Heard>,
+    /// The way to the receiver, where it was told.
+    way_ns: Option<i64>,
     load: Load,
     code: Code,
     counts: SenderCounts,
@@ -137,6 +139,7 @@ impl Sender {
             encodes: VecDeque::new(),
             paced_ns: i64::MIN,
             heard: None,
+            way_ns: None,
             load: Load::default(),
             code: Code::default(),
             counts: SenderCounts::default(),
@@ -163,6 +166,12 @@ impl Sender {
         self.plan.coding = coding;
     }
 
+    /// Tells how long a packet is under way to the receiver at most, nanoseconds, as a clock map between both hosts
+    /// bounds it; `None`: half a round trip is taken for it.
+    pub fn set_way(&mut self, way_ns: Option<i64>) {
+        self.way_ns = way_ns;
+    }
+
     /// The id that the next payload gets; a block that was cut short leaves out those that it did not use.
     pub fn next_id(&self) -> u64 {
         let open = self.blocks.back().filter(|block| !block.is_closed);
@@ -176,6 +185,7 @@ impl Sender {
         let path = PathState {
             loss: heard.losses.model()?,
             rtt_ns: *heard.recent_ns.iter().max()? as f64,
+            way_ns: self.way_ns.map(|way_ns| way_ns as f64),
             response_ns: 0.0,
             detection_ns: constraints.detection_ns,
         };
@@ -363,7 +373,7 @@ impl Sender {
     /// Grants what the rounds up to the one asked for bring, if it can still be in time.
     fn answer(&mut self, state: &BlockState, now: i64) {
         self.counts.asked += 1;
-        let way_ns = self.rtt_ns_min().unwrap_or(0) / 2;
+        let way_ns = self.way_ns.unwrap_or(self.rtt_ns_min().unwrap_or(0) / 2);
         let is_open = self.blocks.back().is_some_and(|block| block.base == state.base && !block.is_closed);
         if is_open {
             self.close(); // whoever asks for it believes that it ended: its deadline is near

@@ -82,7 +82,7 @@ fn exhausted(demand: &Demand, path: &PathState, most: u8) -> Option<(f64, Coding
 }
 
 fn path(loss: LossModel, rtt_ms: f64) -> PathState {
-    PathState { loss, rtt_ns: rtt_ms * MS, response_ns: 0.1 * MS, detection_ns: 0.2 * MS }
+    PathState { loss, rtt_ns: rtt_ms * MS, way_ns: None, response_ns: 0.1 * MS, detection_ns: 0.2 * MS }
 }
 
 #[test]
@@ -138,7 +138,13 @@ fn published_choices_are_found_again() {
         let (deadline_ns, interval_ns) = (deadline * MS, interval * MS);
         let demand = Demand { residual_loss, deadline_ns, interval_ns, packet_bits: 9600.0, rate_bps };
         let loss = LossModel::independent(lost).unwrap();
-        let path = PathState { loss, rtt_ns: rtt * MS, response_ns: response * MS, detection_ns: detection * MS };
+        let path = PathState {
+            loss,
+            rtt_ns: rtt * MS,
+            way_ns: None,
+            response_ns: response * MS,
+            detection_ns: detection * MS,
+        };
         let found = search(&demand, &path).unwrap();
         let total = found.coding.n() - found.coding.k();
         assert_eq!((found.coding.k(), total), (k, parity), "{found:?}");
@@ -161,7 +167,7 @@ fn what_no_coding_keeps_is_told_by_the_constraint_that_is_at_fault() {
         Demand { residual_loss: 1e-5, deadline_ns: 50.0 * MS, interval_ns: MS, packet_bits: 9600.0, rate_bps: 1e9 };
     let lossy = |lost: f64, rtt: f64| {
         let loss = LossModel::independent(lost).unwrap();
-        PathState { loss, rtt_ns: rtt * MS, response_ns: 0.5 * MS, detection_ns: MS }
+        PathState { loss, rtt_ns: rtt * MS, way_ns: None, response_ns: 0.5 * MS, detection_ns: MS }
     };
     let told = |demand: Demand, path: PathState| search(&demand, &path).unwrap_err().to_string();
     assert!(search(&demand, &lossy(0.05, 10.0)).is_ok());

@@ -238,3 +238,31 @@ fn a_constraint_that_no_coding_keeps_is_named_and_the_coding_stays() {
     }
     assert_eq!(network.sender.counts().parity, parity + 1);
 }
+
+/// 4000 payloads, one a millisecond, over ways of so many milliseconds, of which the first loses 5 %: parity that was
+/// sent because it was asked for, and payloads that were recovered by their deadline and after it.
+fn over(ways_ms: [i64; 2], deadline_ms: i64, way_ms: Option<i64>) -> (u64, usize, usize) {
+    let plan = SenderPlan { deadline_ns: deadline_ms * MS, ..plan(4, &[0, 2, 2]) };
+    let [forth, back] = ways_ms.map(|way_ms| Way::clean(way_ms * MS));
+    let mut network = Network::new(plan, RECEIVER, (forth.losing(0.05), back), 40);
+    network.sender.set_way(way_ms.map(|way_ms| way_ms * MS));
+    network.receiver.set_way(way_ms.map(|way_ms| way_ms * MS));
+    sent(&mut network, 4000);
+    assert_eq!(network.sender.rtt_ns_min(), Some(25 * MS), "either way the round trip is the same");
+    let recovered = network.trips.values().filter(|trip| trip.recovered);
+    let (late, in_time): (Vec<network::Trip>, Vec<network::Trip>) =
+        recovered.partition(|trip| trip.delivered_ns - trip.submitted_ns > deadline_ms * MS);
+    (network.sender.counts().parity, in_time.len(), late.len())
+}
+
+#[test]
+fn deadlines_by_the_way_there_send_nothing_in_vain_and_lose_nothing_that_half_a_round_trip_gives_up() {
+    // 20 ms there, 5 back: what is asked for comes 28 ms after it was lost, of a deadline of 45 ms.
+    let (half, way) = (over([20, 5], 45, None), over([20, 5], 45, Some(20)));
+    assert!(half.0 > 200 && half.1 <= 4 && half.2 > 100, "sent in vain by half a round trip: {half:?}");
+    assert_eq!(way, (0, 0, 0), "nothing can be in time, and nothing is sent");
+    // 5 ms there, 20 back: it comes 33 ms after the last payload of its block, of a deadline of 37 ms.
+    let (half, way) = (over([5, 20], 37, None), over([5, 20], 37, Some(5)));
+    assert!(half.1 <= 10, "given up by half a round trip: {half:?}");
+    assert!(way.1 > 120 && way.2 == 0, "recovered in time: {way:?}");
+}
