@@ -14,6 +14,7 @@
 //! packets: whoever can write into the path can forge them.
 
 mod block;
+pub mod c_api;
 mod code;
 mod error;
 mod estimate;
