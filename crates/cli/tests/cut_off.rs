@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use site::c_program::{ReturnedCounts, compile_with};
 use site::{Ended, Site, WITHIN, few_or_all, free_port, tickscope, within};
+use tickscope_stamp::directory::instance_of;
 use tickscope_store::{Paths, Run, RunState, read_channels};
 
 const NODES: [&str; 2] = ["a", "b"];
@@ -266,36 +267,53 @@ fn e2e_finish_names_a_file_that_nobody_can_read_and_does_not_know_what_it_held_o
     let scene = Scene::new("unreadable", &stamper, 100_000_000);
     let mut run = scene.start();
     scene.until_all_stamp(&mut run);
+    let folder = scene.folders().remove(0);
+    let own = fs::metadata(&folder).unwrap().uid();
+    let pools_of = |node: &str| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder.join(format!("{node}/uid-{own}"))).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.extension() == Some("ticks".as_ref())).collect()
+    };
+    let channels = Paths::of(&scene.site.run_directory()).channels("b");
+    let has_begun = |pool: &PathBuf| {
+        let instance = instance_of(pool.file_name().unwrap());
+        read_channels(&channels).is_ok_and(|known| known.iter().any(|channel| Some(channel.pool) == instance))
+    };
+    // A pool whose channels the run knows. It is put there again as one that was not taken, and that is damaged.
+    let begun = awaited(&mut run, "a pool that is known", || pools_of("b").into_iter().find(has_begun));
     run.kill().unwrap();
     run.wait().unwrap();
     scene.until_nobody_writes();
-    let folder = scene.folders().remove(0);
     let is_free = |node: &&str| tickscope_collect::expect_free(&folder.join(node)).is_ok();
     within("that no collector works there", || NODES.iter().all(is_free).then_some(()));
     // The one is of another version for a while; the other is damaged, and somebody removes it.
     let mut late = Command::new(&stamper);
     late.arg(&scene.returned[0].0).args(["slow", "1", "100"]).env("TICKSCOPE_DIR", folder.join("a"));
     assert!(late.status().unwrap().success());
-    let own = fs::metadata(&folder).unwrap().uid();
-    let entries = fs::read_dir(folder.join(format!("a/uid-{own}"))).unwrap().map(|entry| entry.unwrap().path());
-    let pools = entries.filter(|path| path.extension() == Some("ticks".as_ref()));
-    let later: Vec<(PathBuf, Vec<u8>)> = pools.map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
+    let of_a = pools_of("a").into_iter();
+    let later: Vec<(PathBuf, Vec<u8>)> = of_a.map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
     assert!(!later.is_empty());
     let write =
         |place: &Path, bytes: &[u8]| fs::File::options().write(true).open(place).unwrap().write_all(bytes).unwrap();
     later.iter().for_each(|(path, _)| write(path, b"another!"));
     let damaged = folder.join("b/pool-00000000000000aa.ticks");
-    fs::write(&damaged, [7; 1 << 16]).unwrap();
+    for place in [&damaged, &begun] {
+        fs::write(place, [7; 1 << 16]).unwrap();
+    }
     scene.finish().said(1, &["cannot take every stamp", "remove it and run this again"]);
     scene.finish().said(1, &["cannot take every stamp"]);
     let left = scene.site.events("stamps-left");
-    assert_eq!(left.len(), later.len() + 1, "{left:?}");
+    assert_eq!(left.len(), later.len() + 2, "{left:?}");
     assert!(left.iter().any(|event| event.value == Some(0xaa) && event.text.contains("pool-00000000000000aa.ticks")));
     later.iter().for_each(|(path, bytes)| write(path, &bytes[..8]));
-    fs::remove_file(&damaged).unwrap();
+    for place in [&damaged, &begun] {
+        fs::remove_file(place).unwrap();
+    }
     scene.finish().said(1, &["is not known"]);
     let lost = scene.site.events("memory-lost");
-    assert!(lost.len() == 1 && lost[0].node == "b" && lost[0].text.contains("pool-00000000000000aa.ticks"), "{lost:?}");
+    assert!(lost.len() == 1 && lost[0].node == "b", "{lost:?}");
+    for place in [damaged, begun] {
+        assert!(lost[0].text.contains(place.file_name().unwrap().to_str().unwrap()), "{place:?}: {lost:?}");
+    }
     assert_eq!(scene.site.events("stamps-left").len(), 0);
     scene.site.show(&[]).said(1, &["could not be read, and is gone"]);
     assert!(!folder.exists(), "nothing else is left of it");

@@ -21,7 +21,7 @@ use tickscope_store::{
 use tickscope_tick::{NodeName, counted, own_points};
 
 use crate::Error;
-use crate::agent::{Agent, Left, News, Unread, UntakenPool};
+use crate::agent::{Agent, Left, News, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::notice;
@@ -332,11 +332,7 @@ impl Ending {
         for (node, session) in self.manifest().sessions.clone() {
             let fetched = self.fetch_from(&node);
             match fetched {
-                Ok(()) => {
-                    self.done.push(format!("fetched what node {node} held"));
-                    let noted = self.note_gone(&node, &[]);
-                    self.record.go_on(failed, noted);
-                }
+                Ok(()) => self.done.push(format!("fetched what node {node} held")),
                 Err(why) => {
                     self.note_not_seen(&node);
                     let text = format!("what node {node} holds is not in the run: {why}");
@@ -367,6 +363,7 @@ impl Ending {
                 notice::say(format_args!("node {node}: {why}")); // what it spooled is there all the same
             }
         }
+        let there = agent.inventory()?.pools;
         agent.end_all()?;
         let left = agent.clear(Unread::Keep)?;
         let fetched = agent.flush();
@@ -375,10 +372,11 @@ impl Ending {
         }
         fetched?;
         self.copy_logs(&mut agent, node)?;
-        match left.iter().find(|left| !left.foreign) {
+        let left = left.iter().find(|left| !left.foreign);
+        self.note_gone(node, &there);
+        match left {
             // Its agent goes on: it would take its word of what was stored with it.
             Some(left) => {
-                self.note_gone(node, &left.untaken)?;
                 self.note_untaken(node, left);
                 Err(Error::work(format!("{} stays in {} there", left.what, left.directory)))
             }
@@ -402,15 +400,12 @@ impl Ending {
     fn take_stamps(&mut self, failed: &mut Option<Error>) -> BTreeMap<NodeName, PathBuf> {
         let mut kept = BTreeMap::new();
         for (node, directory) in self.directories() {
+            let there = leftovers::pools_in(&directory);
             let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
-            let noted = match &taken {
-                Ok(left) => self.note_gone(&node, left.as_ref().map_or(&[], |left| &left.untaken)),
-                Err(_) => {
-                    self.note_not_seen(&node);
-                    Ok(())
-                }
-            };
-            self.record.go_on(failed, noted);
+            match &taken {
+                Ok(_) => self.note_gone(&node, &there),
+                Err(_) => self.note_not_seen(&node),
+            }
             match taken {
                 Ok(None) => {}
                 Ok(Some(left @ Left { held: false, .. })) => {
@@ -461,21 +456,17 @@ impl Ending {
         }
     }
 
-    /// Notes that pools which could not be taken before are gone now, with what they held: they do not stay, and no
-    /// channel of the run is theirs.
-    fn note_gone(&mut self, node: &NodeName, stay: &[UntakenPool]) -> Result<(), Error> {
-        let Some(mut untaken) = self.untaken.remove(node.as_str()) else { return Ok(()) };
-        stay.iter().for_each(|pool| _ = untaken.remove(&pool.instance));
-        let channels = self.run().paths().channels(node.as_str());
-        let channels = if channels.exists() { read_channels(&channels)? } else { Vec::new() };
-        let taken: BTreeSet<u64> = channels.iter().map(|channel| channel.pool).collect();
-        let gone: Vec<String> = untaken.difference(&taken).map(|pool| pool_file(*pool)).collect();
+    /// Notes that pools which could not be taken before are gone, with what they held: they were not there when this
+    /// attempt began. One that was there has been taken, or stays and is noted again. A channel that is theirs proves
+    /// nothing: a collector may have begun with a pool that it could not read to its end.
+    fn note_gone(&mut self, node: &NodeName, there: &BTreeSet<u64>) {
+        let untaken = self.untaken.remove(node.as_str()).unwrap_or_default();
+        let gone: Vec<String> = untaken.difference(there).map(|pool| pool_file(*pool)).collect();
         if !gone.is_empty() {
             let gone = gone.join(", ");
             let text = format!("{gone} of {node} could not be read, and is gone: how many stamps it held is not known");
             self.note_lost_memory(node, text);
         }
-        Ok(())
     }
 
     /// Notes it once, however often the run is finished.

@@ -9,7 +9,7 @@
 //! sticky and a run's folder is this user's to write, so nobody else can put a link in their place once looked at.
 //! Deliberately absent: taking stamps, which is the collector's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -214,6 +214,13 @@ pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Vec<Left>, Erro
     });
     let untaken = untaken.collect();
     Ok(std::iter::once(left(what, (held, false), untaken)).chain(strangers).collect())
+}
+
+/// The pools that lie in a stamp directory, by instance; none where it cannot be looked into.
+pub(crate) fn pools_in(directory: &Path) -> BTreeSet<u64> {
+    let users = entries(directory).into_iter().flat_map(|folder| entries(&folder));
+    let files = users.chain(entries(directory));
+    files.filter_map(|path| instance_of(path.file_name()?)).collect()
 }
 
 fn in_words(Stays { path, why, .. }: &Stays) -> String {

@@ -233,7 +233,8 @@ impl LocalAgent {
 
     /// What it has prepared and started.
     pub fn inventory(&mut self) -> Result<Inventory, Error> {
-        Ok(Inventory { look: Some(self.look()?), nodes: self.prepared.clone(), tasks: self.tasks() })
+        let pools = self.nodes.keys().flat_map(|node| leftovers::pools_in(&self.stamps_of(node))).collect();
+        Ok(Inventory { look: Some(self.look()?), nodes: self.prepared.clone(), tasks: self.tasks(), pools })
     }
 
     /// Ends everything, commands first, and takes what lies in shared memory.

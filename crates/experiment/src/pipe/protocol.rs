@@ -4,7 +4,7 @@
 //! Questions are numbered: one whose answer was lost with its pipe is asked again under its number, and answered from
 //! memory instead of done twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -196,6 +196,9 @@ pub struct Inventory {
     pub nodes: Vec<PreparedNode>,
     /// What it started and did not end.
     pub tasks: Vec<(TaskId, NodeName, Task)>,
+    /// Pools that lie in the stamp directories of its nodes, by instance.
+    #[serde(default)]
+    pub pools: BTreeSet<u64>,
 }
 
 /// The state of an agent's processes.
