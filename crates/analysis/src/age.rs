@@ -136,7 +136,7 @@ pub struct Updates {
     pub effective: u64,
     /// Received in the window, and not fresher.
     pub obsolete: u64,
-    /// Of these, generated before the freshest that had been received: out of order.
+    /// Of these, generated before one that had been received at an earlier tick: out of order.
     pub out_of_order: u64,
     /// Ids generated once and received again: the reception that counts is that of the trace, the first unless the
     /// layout says otherwise.

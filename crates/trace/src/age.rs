@@ -77,7 +77,8 @@ pub struct Aged {
     pub effective: u64,
     /// Those that arrived in it, and were not fresher than the freshest before them.
     pub obsolete: u64,
-    /// Of these, those that were generated before it: out of order.
+    /// Of these, those that were generated before it and arrived later: out of order. Which of two that arrive at one
+    /// tick was first is not known.
     pub overtaken: u64,
     /// Over time.
     pub average: AgeBounds,
@@ -95,6 +96,9 @@ pub struct Sawtooth {
     end: i128,
     limit: Option<i128>,
     freshest: Option<i128>,
+    /// When the last update arrived, and the freshest of those before that tick.
+    last: Option<i128>,
+    freshest_before: Option<i128>,
     uncovered: i128,
     /// Twice the area; `None`: 128 bits do not hold it.
     doubled: Option<i128>,
@@ -115,7 +119,7 @@ pub struct Area {
     pub effective: u64,
     /// Those that did not.
     pub obsolete: u64,
-    /// Of these, those that are older than the freshest before them, not as old.
+    /// Of these, those that are older than the freshest that arrived before them, not as old.
     pub overtaken: u64,
     /// Sum of the ages right before those that did.
     pub peaks: i128,
@@ -131,6 +135,8 @@ impl Sawtooth {
             end,
             limit: limit.map(i128::from),
             freshest: None,
+            last: None,
+            freshest_before: None,
             uncovered: 0,
             doubled: Some(0),
             above: 0,
@@ -144,10 +150,13 @@ impl Sawtooth {
     pub fn receive(&mut self, at: i64, generated: i64) -> bool {
         let (at, generated) = (i128::from(at), i128::from(generated));
         self.pass_until(at);
+        if self.last.replace(at) != Some(at) {
+            self.freshest_before = self.freshest;
+        }
         let is_fresher = self.freshest.is_none_or(|freshest| generated > freshest);
         if self.begin < at && at <= self.end {
             self.arrivals[usize::from(!is_fresher)] += 1;
-            self.overtaken += u64::from(self.freshest.is_some_and(|freshest| generated < freshest));
+            self.overtaken += u64::from(self.freshest_before.is_some_and(|freshest| generated < freshest));
             self.peaks += self.freshest.filter(|_| is_fresher).map_or(0, |freshest| at - freshest);
         }
         if is_fresher {

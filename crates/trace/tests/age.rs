@@ -67,6 +67,11 @@ fn of_updates_that_arrive_at_once_one_lowers_the_age() {
     by_arrival(&mut updates);
     let found = aged(&updates, [5, 12], None, AxisError::NONE).unwrap();
     assert_eq!((found.effective, found.obsolete, found.peak), (1, 2, Some(exactly(10))));
+    assert_eq!(found.overtaken, 0, "none came later than a fresher one");
+    let mut updates = [at(5, 2), at(10, 4), at(10, 1), at(10, 8), at(11, 4)];
+    by_arrival(&mut updates);
+    let found = aged(&updates, [5, 12], None, AxisError::NONE).unwrap();
+    assert_eq!((found.obsolete, found.overtaken), (3, 2), "one is older than the first, one than those at 10");
 }
 
 #[test]

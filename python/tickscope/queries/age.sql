@@ -18,6 +18,6 @@ select
     lost,                                                    -- updates generated and not received
     effective,                                               -- received in the window, fresher than all before
     obsolete,                                                -- received in the window, not fresher
-    out_of_order,                                            -- of these, older than the freshest before
+    out_of_order,                                            -- of these, older than one of an earlier tick
     why                                                      -- why a key has no age
 from ages
