@@ -21,26 +21,25 @@ pub(crate) struct Named<'a> {
 
 /// Says that no channel matches a rule so far; `None`: some do.
 pub(crate) fn rule(run: &Run, named: &Named) -> Option<String> {
-    let channels = listing(run)?;
-    let is_matched = channels.iter().any(|channel| named.is(channel));
-    (!is_matched).then(|| {
-        let glob = named.glob;
-        if own_points::ALL.iter().any(|own| matches(glob, own)) {
-            return format!(
-                "only tickscope's own points match '{glob}' so far, and no rule is for them: they are evidence. The \
-                 rule stays, for channels of programs that are opened later"
-            );
-        }
-        format!(
-            "no channel matches '{glob}' so far; the rule stays, for channels that are opened later. {}",
-            hint(run, named, &channels)
-        )
+    let all = listing(run)?;
+    let (own, channels): (Vec<_>, Vec<_>) = all.into_iter().partition(|channel| own_points::are(&channel.point));
+    let is_matched = |channels: &[Channel]| channels.iter().any(|channel| named.is(channel));
+    (!is_matched(&channels)).then(|| {
+        let (glob, hint) = (named.glob, hint(run, named, &channels));
+        let found = match is_matched(&own) {
+            true => {
+                format!("only tickscope's own points match '{glob}' so far, and no rule is for them: they are evidence")
+            }
+            false => format!("no channel matches '{glob}' so far"),
+        };
+        format!("{found}; the rule stays, for channels of programs that are opened later. {hint}")
     })
 }
 
 /// Fails if nothing that was named is under `keep`.
 pub(crate) fn expect_kept(run: &Run, named: &Named) -> Result<(), Failure> {
-    let Some(channels) = listing(run) else { return Ok(()) };
+    let Some(mut channels) = listing(run) else { return Ok(()) };
+    channels.retain(|channel| !own_points::are(&channel.point)); // no rule is for them
     let matching: Vec<&Channel> = channels.iter().filter(|channel| named.is(channel)).collect();
     if matching.iter().any(|channel| channel.policy.starts_with("keep")) {
         return Ok(()); // it holds nothing now
@@ -85,9 +84,7 @@ fn channels(reply: &Value) -> Option<Vec<Channel>> {
             point: text(&one["point"]),
             policy: text(&one["policy"]),
         };
-        // Tickscope's own points are evidence: no rule is for them.
-        let channels = node["channels"].as_array()?.iter().map(channel);
-        all.extend(channels.filter(|channel| !own_points::are(&channel.point)));
+        all.extend(node["channels"].as_array()?.iter().map(channel));
     }
     Some(all)
 }
@@ -108,11 +105,9 @@ mod tests {
     #[test]
     fn what_a_reply_does_not_list_is_not_said_to_be_absent() {
         let channel = json!({ "point": "sent", "policy": "keep 10s" });
-        let own = json!({ "point": "probe-request-sent", "policy": "buffered" });
-        let node = |left_out: u64| json!({ "node": "app", "channels": [channel, own], "left_out": left_out });
+        let node = |left_out: u64| json!({ "node": "app", "channels": [channel], "left_out": left_out });
         let of = |node: Value| channels(&json!({ "nodes": [node] }));
         let found = of(node(0)).unwrap();
-        assert_eq!(found.len(), 1, "no rule is for tickscope's own points");
         let (app, other) = (NodeName::new("app").unwrap(), NodeName::new("other").unwrap());
         let is = |glob, node| Named { glob, node }.is(&found[0]);
         assert_eq!(
