@@ -251,6 +251,11 @@ def test_a_head_leads_to_what_it_means(shared_page):
     assert page.get_by_text("how far all values of a stage may be shifted together").is_visible()
 
 
+def test_no_two_places_of_the_page_have_one_name(shared_page):
+    ids = shared_page().evaluate("() => [...document.querySelectorAll('[id]:not(svg *)')].map(e => e.id)")
+    assert len(ids) > len(FIGURES) and sorted(ids) == sorted(set(ids))
+
+
 def test_the_switch_changes_the_colours_of_page_and_figures(shared_page):
     page = shared_page()
     look = lambda: page.evaluate("() => [getComputedStyle(document.documentElement).backgroundColor, document.getElementById('boxes').layout.font.color]")

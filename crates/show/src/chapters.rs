@@ -451,7 +451,7 @@ pub(crate) fn ran(report: &Report<'_>) -> Vec<Block> {
         None => vec![Block::paragraph("The run did not keep one.")],
     };
     let nodes = manifest.nodes.iter().take(MOST_LINES).flat_map(node);
-    [vec![Block::Terms(facts)], nodes.collect(), vec![Block::heading("The run file")], file, cost(report)].concat()
+    [vec![Block::Facts(facts)], nodes.collect(), vec![Block::heading("The run file")], file, cost(report)].concat()
 }
 
 /// A node: what ran there, and on which machine.
@@ -478,7 +478,7 @@ fn node(node: &Node) -> Vec<Block> {
     ];
     let facts = facts.into_iter().filter(|(_, fact)| !fact.is_empty());
     let facts = facts.map(|(name, fact)| (name.to_string(), cut(&fact))).collect();
-    vec![Block::heading(cut(node.name.as_str())), Block::Terms(facts)]
+    vec![Block::heading(cut(node.name.as_str())), Block::Facts(facts)]
 }
 
 /// A word of a command as a shell would take it.

@@ -137,8 +137,10 @@ pub enum Block {
     Note(String),
     /// Short lines.
     List(Vec<Words>),
-    /// Terms, and what each means.
+    /// Terms, and what each means: heads of tables lead to them.
     Terms(Vec<(String, String)>),
+    /// What is so, each with its name.
+    Facts(Vec<(String, String)>),
     /// Figures in rows and columns.
     Table(Table),
     /// What the inks of a figure stand for; not in text.
@@ -267,7 +269,7 @@ impl Block {
             Self::Paragraph(words) => writeln!(text, "{}", wrapped(first, &words.plain())),
             Self::Alarm(words) => writeln!(text, "{}", wrapped(first, words)),
             Self::List(lines) => lines.iter().try_for_each(|line| writeln!(text, "{}", wrapped("- ", &line.plain()))),
-            Self::Terms(terms) => {
+            Self::Terms(terms) | Self::Facts(terms) => {
                 terms.iter().try_for_each(|(term, words)| writeln!(text, "{}", wrapped(&format!("{term:20} "), words)))
             }
             Self::Table(table) => writeln!(text, "{}", table.text()),
@@ -299,13 +301,10 @@ impl Block {
                 let lines: String = lines.iter().map(|line| format!("<li>{}</li>\n", line.html())).collect();
                 format!("<ul>\n{lines}</ul>\n")
             }
-            Self::Terms(terms) => {
-                let entry = |(term, words): &(String, String)| {
-                    let places = term.split(", ").map(|word| format!("<span id=\"means-{}\"></span>", anchor(word)));
-                    format!("<dt>{}{}</dt><dd>{}</dd>", places.collect::<String>(), Text(term), Text(words))
-                };
-                format!("<dl class=\"terms\">{}</dl>", terms.iter().map(entry).collect::<String>())
-            }
+            Self::Terms(terms) => definitions(terms, |term| {
+                term.split(", ").map(|word| format!("<span id=\"means-{}\"></span>", anchor(word))).collect()
+            }),
+            Self::Facts(facts) => definitions(facts, |_| String::new()),
             Self::Table(table) => table.html(),
             Self::Legend(keys) => {
                 let key =
@@ -369,6 +368,13 @@ pub(crate) fn text(blocks: &[Block]) -> String {
     let mut text = String::new();
     blocks.iter().for_each(|block| block.text(&mut text, ""));
     text
+}
+
+/// A list of terms; before each, the places that links lead to.
+fn definitions(terms: &[(String, String)], places: impl Fn(&str) -> String) -> String {
+    let entry =
+        |(term, words): &(String, String)| format!("<dt>{}{}</dt><dd>{}</dd>", places(term), Text(term), Text(words));
+    format!("<dl class=\"terms\">{}</dl>", terms.iter().map(entry).collect::<String>())
 }
 
 /// As a page shows them.
