@@ -43,8 +43,8 @@
  * There is no limit on channels but the pool's memory: a stamp that finds no channel or no room is counted as lost,
  * under its point. An ended thread's handles, and the rest of its block, serve later threads.
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
- * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
- * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
+ * a thread closes its channels. Every shared object that includes this header has a pool of its own; where one is
+ * unloaded, that and a descriptor stay to the process's end. vfork's child must not stamp; raw clone is not supported.
  * The pool is made at load, and seen from the first opening on. That makes one, in milliseconds, in a forked child, a
  * process that changed its user or closed all its descriptors, and where a file system has no O_TMPFILE. Its place is
  * what TICKSCOPE_DIR led to at load. Two descriptors are kept, above 2: where the pool can have none, points are off.

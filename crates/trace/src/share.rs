@@ -132,7 +132,7 @@ impl Share {
     }
 
     /// The share in parts per million: its estimate, and what the true one lies between, rounded outward. `None` where
-    /// the whole may have taken no time: nothing bounds a part of nothing.
+    /// the whole may have taken no time: nothing bounds a part of nothing. The part that is the whole is all of it.
     pub fn per_million(&self) -> Option<[i64; 3]> {
         let (part, of) = (self.part, self.of);
         if self.is_whole {
