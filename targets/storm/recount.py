@@ -1,8 +1,9 @@
 """Counts the benchmark's windows again, independently of the engine, and compares: recount.py FOLDER HOST PORT SENT.
 
 Puts the ads of `FOLDER/ads.tsv` into Redis at HOST:PORT and says `ready`; waits until the engine set `done` there; then
-counts the views among the first SENT of the lines, taken in turn, and compares each window with what Redis has. Prints
-a line of JSON, and ends with 1 where anything is wrong.
+counts the views among the first SENT of the lines, taken in turn, and compares each window with what Redis has. SENT
+may be a rate and seconds: `1000*10`. Prints a line of JSON, with the events a second from the first line that the
+engine read to its last count, and ends with 1 where anything is wrong.
 """
 
 import collections
@@ -87,6 +88,8 @@ def main(folder: Path, host: str, port: int, sent: int) -> int:
     wrong = [key for key in expected.keys() | counted.keys() if expected.get(key) != counted.get(key)]
     right = done == str(sent) and not wrong
     result = {"events": done and int(done), "of": sent, "views": views, "windows": len(counted), "wrong": len(wrong)}
+    if right and (first := redis.ask("GET", "first_ns")):
+        result["events_per_second"] = round(sent * 1e9 / (int(redis.ask("GET", "last_ns")) - int(first)), 1)
     print(json.dumps(result | {"valid": right}), flush=True)
     if not right:
         print(f"expected the windows of {sent} events, found {result}", file=sys.stderr)
@@ -94,4 +97,5 @@ def main(folder: Path, host: str, port: int, sent: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    rate, _, seconds = sys.argv[4].partition("*")
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), round(int(rate) * float(seconds or 1))))

@@ -3,8 +3,11 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -54,14 +57,15 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
 
         def ask(self, word, *words):
             if word == "GET":
-                return "10000"
+                return {"done": "10000", "first_ns": "500", "last_ns": "2000000500"}.get(words[0])
             return campaigns.get(words[0], []) if word == "HGETALL" else "OK"
 
     monkeypatch.setattr(recount, "Redis", Redis)
     for (campaign, window), views in counts.items():
         campaigns.setdefault(campaign, []).extend([window, str(views)])
     assert recount.main(written, "", 0, 10_000) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (last["wrong"], last["events_per_second"]) == (0, 5000)
     assert recount.main(written, "", 0, 9_999) == 1, "an event more than was sent"
     one = next(iter(campaigns.values()))
     one[1] = str(int(one[1]) + 1)
@@ -72,22 +76,86 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
 HAS_STORM = pytest.mark.skipif(not IS_HERE, reason="Storm is not here. Run make storm")
 
 
+def run_of(text, tickscope, folder, started=False):
+    """A run of that run file in `folder`/run, ended or just started."""
+    text = text.replace("../target/release/tickscope", str(tickscope)).replace("../", f"{TREE}/")
+    (folder / "ysb.toml").write_text(text)
+    words = [tickscope, "run", folder / "ysb.toml", "--out", folder / "run", "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(words, **pipes) if started else subprocess.run(words, check=False, **pipes)
+
+
 @HAS_STORM
 @pytest.mark.parametrize("name", ["ysb", "ysb-factory", "ysb-workers"])
 def test_e2e_every_window_is_right_and_each_operator_has_its_time(name, tickscope, tmp_path):
     if name == "ysb-workers" and os.geteuid() != 0:
         pytest.skip("network namespaces need root")
-    text = (TREE / f"experiments/{name}.toml").read_text()
-    text = text.replace("../target/release/tickscope", str(tickscope)).replace("../", f"{TREE}/")
-    (tmp_path / "ysb.toml").write_text(text)
-    words = [tickscope, "run", tmp_path / "ysb.toml", "--out", tmp_path / "run", "--json"]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    ended = run_of((TREE / f"experiments/{name}.toml").read_text(), tickscope, tmp_path)
     assert ended.returncode == 0, ended.stderr
     stages = {stage["stage"]: stage["count"] for stage in json.loads(ended.stdout)["stages"]}
     counts = {stage.split(".")[1].split("-in>")[0]: count for stage, count in stages.items() if "-in>" in stage}
     assert counts["deserialise"] == counts["filter"] == 10_000
     views = recount.recounted(TREE / "build/storm", 10_000)[0]
     assert counts["project"] == counts["join"] == counts["count"] == views
+
+
+IS_FLINK_HERE = IS_HERE and (TREE / "build/flink.jar").exists()
+
+
+@pytest.mark.skipif(not IS_FLINK_HERE, reason="Storm or Flink is not here. Run make storm flink")
+def test_e2e_one_table_has_both_engines_and_no_window_of_either_is_wrong(tickscope, tmp_path):
+    text = (TREE / "experiments/ysb-engines.toml").read_text().replace("repetitions = 3", "repetitions = 1")
+    ended = run_of(text, tickscope, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    points = json.loads(ended.stdout)["points"]
+    assert [point["values"] for point in points] == [["storm"], ["flink"]]
+    views = recount.recounted(TREE / "build/storm", 10_000)[0]
+    for trial in sorted((tmp_path / "run").glob("trial-*")):
+        shown = subprocess.run([tickscope, "show", trial, "--json"], capture_output=True, check=True).stdout
+        counts = {stage["stage"]: stage["count"] for stage in json.loads(shown)["stages"]}
+        assert counts["stream.deserialise-in>stream.deserialise-out"] == 10_000
+        assert counts["stream.count-in>stream.count-out"] == views
+
+
+def processes(*words):
+    """Those whose command and environment have all these words."""
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            text = b"".join((place / name).read_bytes() for name in ("cmdline", "environ"))
+        except OSError:
+            continue
+        if all(word.encode() in text for word in words):
+            yield int(place.name)
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+@HAS_STORM
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.parametrize("node", ["first", "second"])
+def test_e2e_a_killed_worker_ends_the_run_with_that_reason_and_what_all_stamped_is_there(node, tickscope, tmp_path):
+    text = (TREE / "experiments/ysb-workers.toml").read_text()
+    run = run_of(text, tickscope, tmp_path, started=True)
+    try:
+        stored = tmp_path / f"run/stamps/node={node}/point={'emitted' if node == 'first' else 'count-in'}"
+        while not list(stored.glob("*.parquet")):
+            assert run.poll() is None, run.communicate()  # at the latest at its ready_timeout
+            time.sleep(0.05)
+        # Storm starts a worker by another process of the same words, which is that JVM's parent.
+        launched = list(processes("org.apache.storm.daemon.worker.Worker", f"/{node}\0"))
+        workers = [pid for pid in launched if parent_of(pid) in launched]
+        os.kill(workers[0], signal.SIGKILL)
+        out, err = run.communicate(timeout=300)
+    finally:
+        run.terminate()
+        run.wait()
+    assert run.returncode == 1 and "began a second time" in err, err
+    shown = subprocess.run([tickscope, "show", tmp_path / "run", "--json"], capture_output=True, check=False)
+    assert json.loads(shown.stdout)["lost"] == 0, out
+    counts = {stage["stage"]: stage["count"] for stage in json.loads(shown.stdout)["stages"]}
+    assert counts["first.filter-in>first.filter-out"] > 0 and counts["second.count-in>second.count-out"] > 0
 
 
 @HAS_STORM

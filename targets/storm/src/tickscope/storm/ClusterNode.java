@@ -19,7 +19,7 @@ import org.apache.storm.utils.NimbusClient;
 import org.apache.storm.utils.Utils;
 import org.apache.storm.zookeeper.Zookeeper;
 
-import tickscope.storm.YahooBenchmark.Place;
+import tickscope.storm.Redis.Place;
 
 /**
  * A process of a Storm cluster whose workers are JVMs of their own:

@@ -5,7 +5,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
-import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.ArrayList;
@@ -20,7 +19,7 @@ import org.apache.storm.tuple.Values;
 import tickscope.Ordering;
 import tickscope.Point;
 import tickscope.storm.Operators.Event;
-import tickscope.storm.YahooBenchmark.Place;
+import tickscope.storm.Redis.Place;
 
 /**
  * Events out of an {@link ObjectFactory}: each thread of it reads the lines of a connection and deserialises them, and
@@ -52,6 +51,7 @@ final class FactorySpout extends BaseRichSpout {
 
     @Override
     public void open(Map<String, Object> settings, TopologyContext context, SpoutOutputCollector opened) {
+        YahooBenchmark.begin(redis, "the spout");
         collector = opened;
         Thread accepts = new Thread(this::accept, "connections");
         accepts.setDaemon(true);
@@ -60,14 +60,12 @@ final class FactorySpout extends BaseRichSpout {
 
     /** Waits for as many connections as there are threads. */
     private void accept() {
-        try (ServerSocket server = new ServerSocket()) {
-            server.setReuseAddress(true);
-            server.bind(new InetSocketAddress(host, port));
-            redis.redis().ask("SET", "listening", host);
+        try (ServerSocket server = Lines.listen(host, port, redis)) {
             List<ObjectFactory.Source<Event>> lines = new ArrayList<>();
             while (lines.size() < threads) {
-                lines.add(new Lines(server.accept()));
+                lines.add(new Events(server.accept()));
             }
+            redis.redis().ask("SET", "first_ns", Long.toString(System.nanoTime()));
             factory = new ObjectFactory<>(lines, BUCKET);
         } catch (IOException e) {
             YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e);
@@ -75,11 +73,11 @@ final class FactorySpout extends BaseRichSpout {
     }
 
     /** Events of a connection's lines. */
-    private static final class Lines implements ObjectFactory.Source<Event> {
+    private static final class Events implements ObjectFactory.Source<Event> {
         private final InputStream in;
         private final ByteArrayOutputStream line = new ByteArrayOutputStream();
 
-        Lines(Socket socket) throws IOException {
+        Events(Socket socket) throws IOException {
             in = new BufferedInputStream(socket.getInputStream(), 1 << 16);
         }
 
@@ -90,17 +88,11 @@ final class FactorySpout extends BaseRichSpout {
 
         @Override
         public Event next() throws IOException {
-            line.reset();
-            for (int letter; (letter = in.read()) != '\n'; line.write(letter)) {
-                if (letter < 0) {
-                    if (line.size() > 0) {
-                        throw new IOException("expected whole lines, found one that ends after " + line.size() + " bytes");
-                    }
-                    return null;
-                }
+            byte[] whole = Lines.next(in, line);
+            if (whole == null) {
+                return null;
             }
-            byte[] whole = line.toByteArray();
-            long id = LineSpout.idOf(whole);
+            long id = Lines.idOf(whole);
             RECEIVED.stamp(id);
             IN.stamp(id);
             Event event = Operators.deserialise(whole);

@@ -1,12 +1,5 @@
 package tickscope.storm;
 
-import java.io.BufferedInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
-import java.io.InputStream;
-import java.net.InetSocketAddress;
-import java.net.ServerSocket;
-import java.net.Socket;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
@@ -18,7 +11,7 @@ import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Values;
 import tickscope.Ordering;
 import tickscope.Point;
-import tickscope.storm.YahooBenchmark.Place;
+import tickscope.storm.Redis.Place;
 
 /**
  * Lines of a TCP connection as tuples; once it has ended, {@link #END} as the last. What finds no room in its queue
@@ -28,10 +21,6 @@ final class LineSpout extends BaseRichSpout {
     static final byte[] END = {};
     private static final long serialVersionUID = 1;
     private static final int QUEUED = 4096;
-    /** Its id lies there as 19 digits. */
-    private static final int ID_AT = "{\"id\": \"".length();
-
-    private static final int ID_DIGITS = 19;
     private static final Point RECEIVED = Point.of("received", Ordering.AFTER);
     private static final Point EMITTED = Point.of("emitted", Ordering.BEFORE);
 
@@ -49,6 +38,7 @@ final class LineSpout extends BaseRichSpout {
 
     @Override
     public void open(Map<String, Object> settings, TopologyContext context, SpoutOutputCollector opened) {
+        YahooBenchmark.begin(redis, "the spout");
         collector = opened;
         lines = new ArrayBlockingQueue<>(QUEUED);
         Thread reader = new Thread(this::read, "lines");
@@ -57,38 +47,17 @@ final class LineSpout extends BaseRichSpout {
     }
 
     private void read() {
-        try (ServerSocket server = new ServerSocket()) {
-            server.setReuseAddress(true);
-            server.bind(new InetSocketAddress(host, port));
-            redis.redis().ask("SET", "listening", host);
-            try (Socket socket = server.accept()) {
-                InputStream in = new BufferedInputStream(socket.getInputStream(), 1 << 16);
-                ByteArrayOutputStream line = new ByteArrayOutputStream();
-                for (int letter; (letter = in.read()) >= 0; ) {
-                    if (letter != '\n') {
-                        line.write(letter);
-                        continue;
-                    }
-                    byte[] whole = line.toByteArray();
-                    line.reset();
-                    RECEIVED.stamp(idOf(whole));
-                    lines.put(whole);
-                }
-            }
+        try {
+            Lines.read(host, port, redis, line -> {
+                RECEIVED.stamp(Lines.idOf(line));
+                lines.put(line);
+            });
             lines.put(END);
-        } catch (IOException e) {
-            YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
+        } catch (Exception e) {
+            YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e);
         }
-    }
-
-    static long idOf(byte[] line) {
-        long id = 0;
-        for (int at = ID_AT; at < ID_AT + ID_DIGITS; at++) {
-            id = 10 * id + line[at] - '0';
-        }
-        return id;
     }
 
     @Override
@@ -98,7 +67,7 @@ final class LineSpout extends BaseRichSpout {
             return;
         }
         if (line.length > 0) {
-            EMITTED.stamp(idOf(line));
+            EMITTED.stamp(Lines.idOf(line));
         }
         collector.emit(new Values(line, line.length == 0));
     }

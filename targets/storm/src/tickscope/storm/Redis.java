@@ -6,11 +6,20 @@ import java.io.BufferedInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.net.Socket;
 
 /** A connection to Redis, as far as the benchmark needs it: a command, and its answer as text. */
-final class Redis {
+public final class Redis {
+    /** Where it is. */
+    public record Place(String host, int port) implements Serializable {
+        /** A connection to it. */
+        public Redis redis() {
+            return new Redis(host, port);
+        }
+    }
+
     private final InputStream in;
     private final OutputStream out;
 
@@ -27,7 +36,7 @@ final class Redis {
     }
 
     /** The answer to a command; null: there is nothing under that key. */
-    String ask(String... words) {
+    public String ask(String... words) {
         StringBuilder command = new StringBuilder("*" + words.length + "\r\n");
         for (String word : words) {
             command.append('$').append(word.getBytes(UTF_8).length).append("\r\n").append(word).append("\r\n");
@@ -38,6 +47,11 @@ final class Redis {
         } catch (IOException e) {
             throw new UncheckedIOException("Redis has gone: " + String.join(" ", words), e);
         }
+    }
+
+    /** Says that a part of the stream begins; false: it had begun before, where it has ended since. */
+    boolean isFirst(String part) {
+        return ask("INCR", "begun " + part).equals("1");
     }
 
     private String answer() throws IOException {

@@ -1,16 +1,12 @@
 package tickscope.storm;
 
-import java.io.Serializable;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.apache.storm.Config;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.TopologyBuilder;
-import tickscope.storm.Operators.Event;
-import tickscope.storm.Operators.Join;
-import tickscope.storm.Operators.Projected;
-import tickscope.storm.Operators.Windows;
+import tickscope.storm.Redis.Place;
 
 /**
  * The Yahoo streaming benchmark on Storm in local mode: {@code YahooBenchmark ADDRESS PORT REDIS-HOST REDIS-PORT
@@ -23,7 +19,6 @@ import tickscope.storm.Operators.Windows;
  */
 public final class YahooBenchmark {
     private static final CountDownLatch DONE = new CountDownLatch(1);
-    private static final long FLUSH_NS = 1_000_000_000;
     private static volatile String failure;
 
     private YahooBenchmark() {}
@@ -36,14 +31,15 @@ public final class YahooBenchmark {
         redis.redis().ask("SET", "failed", why);
     }
 
-    /** An event of a campaign. */
-    private record Joined(long id, String campaign, long timeMs) implements Serializable {}
-
-    /** Where Redis is. */
-    record Place(String host, int port) implements Serializable {
-        Redis redis() {
-            return new Redis(host, port);
+    /** Fails where a part of the stream begins a second time: Storm starts a worker again that somebody killed. */
+    static void begin(Place redis, String part) {
+        if (!redis.redis().isFirst(part)) {
+            fail(redis, part + " began a second time: the worker that it ran in is gone, with the tuples that it had");
         }
+    }
+
+    private static void end() {
+        DONE.countDown();
     }
 
     /** Runs it to its end. */
@@ -86,89 +82,17 @@ public final class YahooBenchmark {
             topology.setSpout("deserialise", new FactorySpout(host, port, threads, redis), 1);
         } else {
             topology.setSpout("lines", new LineSpout(host, port, redis), 1);
-            operator(topology, "deserialise", "lines", () -> new Deserialise(redis.redis()));
+            operator(topology, redis, "deserialise", "lines", Actors.deserialise(redis));
         }
-        operator(topology, "filter", "deserialise",
-                () -> Operator.of(Event.class, Event::id, event -> event.isView() ? event : null));
-        operator(topology, "project", "filter", () -> Operator.of(Event.class, Event::id, Event::projected));
-        operator(topology, "join", "project", () -> {
-            Redis connection = redis.redis();
-            Join join = new Join(ad -> connection.ask("GET", ad));
-            return Operator.of(Projected.class, Projected::id, event -> {
-                String campaign = join.campaign(event);
-                return campaign == null ? null : new Joined(event.id(), campaign, event.timeMs());
-            });
-        });
-        operator(topology, "count", "join", () -> new Count(redis.redis()));
+        operator(topology, redis, "filter", "deserialise", Actors.filter());
+        operator(topology, redis, "project", "filter", Actors.project());
+        operator(topology, redis, "join", "project", Actors.join(redis));
+        operator(topology, redis, "count", "join", Actors.count(redis, YahooBenchmark::end));
         return topology.createTopology();
     }
 
-    private static void operator(TopologyBuilder topology, String name, String after, Operator.Making making) {
-        topology.setBolt(name, new Operator(name, making), 1).shuffleGrouping(after);
-    }
-
-    /** The first operator, which says at the end how many events there were. */
-    private static final class Deserialise implements Operator.Compute {
-        private final Redis redis;
-        private long events;
-
-        Deserialise(Redis redis) {
-            this.redis = redis;
-        }
-
-        @Override
-        public long id(Object tuple) {
-            return LineSpout.idOf((byte[]) tuple);
-        }
-
-        @Override
-        public Object of(Object tuple) {
-            events++;
-            return Operators.deserialise((byte[]) tuple);
-        }
-
-        @Override
-        public void end() {
-            redis.ask("INCRBY", "events", Long.toString(events));
-        }
-    }
-
-    /** The last operator: counts, and adds what it counted to Redis once a second and at the end. */
-    private static final class Count implements Operator.Compute {
-        private final Redis redis;
-        private final Windows windows = new Windows();
-        private long flushed = System.nanoTime();
-
-        Count(Redis redis) {
-            this.redis = redis;
-        }
-
-        @Override
-        public long id(Object tuple) {
-            return ((Joined) tuple).id();
-        }
-
-        @Override
-        public Object of(Object tuple) {
-            Joined event = (Joined) tuple;
-            windows.count(event.campaign(), event.timeMs());
-            if (System.nanoTime() - flushed > FLUSH_NS) {
-                flush();
-            }
-            return null;
-        }
-
-        private void flush() {
-            windows.flush((campaign, window, views) ->
-                    redis.ask("HINCRBY", campaign, Long.toString(window), Long.toString(views)));
-            flushed = System.nanoTime();
-        }
-
-        @Override
-        public void end() {
-            flush();
-            redis.ask("SET", "done", redis.ask("GET", "events"));
-            DONE.countDown();
-        }
+    private static void operator(
+            TopologyBuilder topology, Place redis, String name, String after, Actor.Making making) {
+        topology.setBolt(name, new Operator(redis, name, making), 1).shuffleGrouping(after);
     }
 }
