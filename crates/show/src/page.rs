@@ -21,6 +21,8 @@ const SCRIPT: &str = include_str!("../page/page.js");
 
 /// Bytes of what a page says of its worst traces once it has some, at most.
 const SAID_OF_THEM: usize = 256;
+/// The slowest traces that a page shows where the run has so many, rather than figures that are there as files, too.
+const FEWEST_TRACES: usize = 8;
 /// In the place of figures for which the page has no room.
 const NO_ROOM: &str = "<p>This page has no room for them: tickscope figures draws them as files.</p>";
 
@@ -52,7 +54,8 @@ struct Shown {
     hertz: u64,
 }
 
-/// The page, with as many of the worst traces and of the brackets as fit.
+/// The page, with as many of the worst traces and brackets as fit. Figures of the X-Lap study, and then brackets,
+/// make room for the first traces.
 pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
     let unit = report.unit();
     let x_lap = XLap::of(report.figures, report.analysis.frequency.hertz);
@@ -62,11 +65,15 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
         loop {
             let bare = fill(report, unit, (&clock_maps, &x_lap), 0)?;
             let room = MOST_BYTES.saturating_sub(bare.len()).saturating_sub(SAID_OF_THEM);
-            if bare.len() <= MOST_BYTES {
-                return fill(report, unit, (&clock_maps, &x_lap), fitting(&report.figures.traces, room)?);
-            }
+            let worst = fitting(&report.figures.traces, room)?;
+            let is_thin = clock_maps.iter().all(|curve| curve.brackets.is_empty());
+            let is_last = is_thin && x_lap == NO_ROOM;
+            let is_enough = is_last || worst >= FEWEST_TRACES.min(report.figures.traces.worst.len());
             bytes = bare.len();
-            if clock_maps.iter().all(|curve| curve.brackets.is_empty()) {
+            if bytes <= MOST_BYTES && is_enough {
+                return fill(report, unit, (&clock_maps, &x_lap), worst);
+            }
+            if is_thin || bytes <= MOST_BYTES && x_lap != NO_ROOM {
                 break;
             }
             clock_maps.iter_mut().for_each(|curve| curve.thin());
