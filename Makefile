@@ -67,7 +67,8 @@ demo-hosts: python build ## the demo between three hosts on this machine, over s
 	ip netns exec tsh1-0 target/release/tickscope run demo/hosts.toml --report; code=$$?; \
 	python3 tests/hosts/cluster.py down build/hosts; exit $$code
 
-dist: python ## what is installed elsewhere: a wheel, crates, jars with their POMs: build/dist
+dist: python ## what is installed elsewhere: a wheel, a static command, crates, jars with their POMs: build/dist
+	@scripts/setup.sh dist
 	@scripts/dist.sh
 
 test: python ## the tests, counted by kind; SLOW=1: on one processor beside two busy processes

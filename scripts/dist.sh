@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds what is installed elsewhere into build/dist: a wheel, crates as `cargo package`
+# Builds what is installed elsewhere into build/dist: a wheel, the command as a static program, crates as `cargo package`
 # makes them, and the jars with their POMs. Nothing is uploaded.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,6 +14,15 @@ rm -rf "$out" build/crates && mkdir -p "$out/crates" build/crates
 say "the wheel"
 pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir "$out" \
     --config-settings=build-args="--profile release --compatibility pypi" .
+
+say "the static command"
+target=$(uname -m)-unknown-linux-musl
+if [ -e "$(rustc --print sysroot)/lib/rustlib/$target" ] && command -v musl-gcc >/dev/null; then
+    cargo build --quiet --release --locked --target "$target" --package tickscope-cli --bin tickscope
+    strip -o "$out/tickscope-$version-$target" "target/$target/release/tickscope"
+else
+    say "left out: expected Rust's library for $target and musl-gcc. Run scripts/setup.sh dist"
+fi
 
 say "the crates"
 # From a copy: the workspace's own crates are marked as not to be published, so that nobody does by mistake.

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
 # `setup.sh build`: only what the command and the demo need; `setup.sh forwarder`: libraries of that target, besides;
-# `setup.sh spark`: pyspark, and an S3 server for tests, into .venv, once that is there; `setup.sh storm`: what its topology needs.
+# `setup.sh dist`: what the static command is built with; `setup.sh spark`: pyspark, and an S3 server for tests, into .venv,
+# once that is there; `setup.sh storm`: what its topology needs.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -48,6 +49,16 @@ if [ "${1:-}" = forwarder ]; then
     command -v pkg-config >/dev/null || install pkg-config "where libraries are"
     pkg-config --exists "libdpdk >= 22.11" || install libdpdk-dev "the forwarder's datapath net_ring"
     pkg-config --exists liburcu || install liburcu-dev "the forwarder's primitives rcu and rcu-sync"
+    exit 0
+fi
+
+if [ "${1:-}" = dist ]; then
+    target=$(uname -m)-unknown-linux-musl
+    if [ ! -e "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+        command -v rustup >/dev/null && rustup -q target add "$target" 2>/dev/null || say "no Rust library for $target: the static command is left out"
+    fi
+    command -v musl-gcc >/dev/null || if [ "$(id -u)" = 0 ]; then install musl-tools "the static command"
+    else say "no musl-gcc: the static command is left out"; fi
     exit 0
 fi
 

@@ -1,8 +1,10 @@
 """What `make dist` made: installed, or asked for, as somebody does who has neither this repository nor a compiler."""
 
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -58,6 +60,35 @@ def test_the_wheel_is_installed_without_network_or_compiler_and_reads_a_run(inst
     ask = "import sys, tickscope; print(tickscope.__file__, len(tickscope.open(sys.argv[1]).stages().fetchall()))"
     said = printed(installed / "venv/bin/python", "-c", ask, TREE / "python/notebooks/echo", env=paths).split()
     assert said[0].startswith(str(installed / "venv")) and int(said[1]) > 0
+
+
+STATIC = DIST / f"tickscope-{VERSION}-{MACHINE}-unknown-linux-musl"
+
+
+@pytest.mark.skipif(not STATIC.exists(), reason="make dist left the static command out, and said why")
+@pytest.mark.skipif(os.getuid() != 0, reason="a folder becomes the root of a file system by root alone")
+def test_the_static_command_measures_and_shows_where_there_is_no_other_file(tmp_path):
+    assert "NEEDED" not in printed("readelf", "--dynamic", "--program-headers", "--wide", STATIC)
+    assert "INTERP" not in printed("readelf", "--program-headers", "--wide", STATIC)
+    shutil.copy(STATIC, tmp_path / "tickscope")
+    shutil.copytree(TREE / "python/notebooks/echo", tmp_path / "echo")
+    for folder in ("proc", "dev/shm", "tmp"):
+        (tmp_path / folder).mkdir(parents=True)
+    mounts = f"mount -t proc proc {tmp_path}/proc && mount -t tmpfs tmpfs {tmp_path}/dev/shm"
+    within = f"{mounts} && exec chroot {tmp_path} /tickscope "
+
+    def said(words):
+        return printed("unshare", "--mount", "--pid", "--fork", "sh", "-c", within + words)
+
+    assert said("--version") == f"tickscope {VERSION}\n"
+    with pytest.raises(subprocess.CalledProcessError) as run:  # a command that stamps nothing
+        said("run --out /run -- /tickscope --version")
+    assert run.value.returncode == 1 and "no stamp is stored in it" in run.value.stderr
+    with pytest.raises(subprocess.CalledProcessError) as check:
+        said("check /run --json")
+    assert json.loads(check.value.stdout)["state"] == "ended"
+    shown = json.loads(said("show /echo --json"))
+    assert shown["stages"] and all(stage["count"] > 0 for stage in shown["stages"])
 
 
 def test_the_crates_hold_all_that_the_command_is_built_of():

@@ -167,7 +167,8 @@ fn shared_memory(directory: &Path) -> Look {
     if free < DEFAULT_POOL_BYTES {
         return wrong(format!("{text}, a program needs {} MiB", DEFAULT_POOL_BYTES >> 20));
     }
-    if found.f_type != libc::TMPFS_MAGIC {
+    // Types of their own in each C library.
+    if i128::from(found.f_type) != i128::from(libc::TMPFS_MAGIC) {
         let stalls = "stamps are kept there too, but a program may stand still while the kernel writes them back to a \
                       disk: name a directory on tmpfs";
         return Look::of(what, format!("{text}, not on tmpfs"), Some(stalls.into()));

@@ -97,16 +97,17 @@ fn wait_until(unix_seconds: f64) -> Result<(), Failure> {
 
 fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel fills the struct that it is given, and keeps no pointer to it.
-    let known = unsafe { libc::sched_getparam(0, &raw mut parameters) } == 0;
+    let mut priority: libc::c_int = 0;
+    // By the call's number: musl's function of that name only fails.
+    // SAFETY: the kernel fills its struct, which is this one number, and keeps no pointer to it.
+    let known = unsafe { libc::syscall(libc::SYS_sched_getparam, 0, &raw mut priority) } == 0;
     Machine {
         boot: facts.boot.map(|boot| boot.to_string()),
         kernel: facts.kernel_release.clone(),
         processor: facts.cpu_model.clone(),
         hypervisor: facts.hypervisor.clone(),
         began_unix_ms: now.as_millis() as u64,
-        real_time_priority: if known { parameters.sched_priority } else { 0 },
+        real_time_priority: if known { priority } else { 0 },
         settings: settings(Path::new("/"), cores),
     }
 }
