@@ -52,6 +52,7 @@ fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {
         })?;
     }
     println!("{{\"bytes\": {}}}", writer.finish()?);
+    run.write_digests()?;
     Ok(())
 }
 
@@ -102,6 +103,7 @@ fn manifest() -> Result<Manifest, serde_json::Error> {
     };
     serde_json::from_value(json!({
         "schema": tickscope_store::SCHEMA, "run": "1a00000000000001", "tickscope": env!("CARGO_PKG_VERSION"), "started_unix_ms": 0,
+        "ended_unix_ms": 1,
         "nodes": [node("client", 1), node("server", 2)], "reference": "client.tsc",
         "layout": {"path": (0..POINTS).map(name).collect::<Vec<_>>()},
     }))
