@@ -358,7 +358,8 @@ const KERNEL_STAMPS: &str = "the kernel's stamps and clock_gettime read one cloc
                             precedes the packet \
                              (its driver takes it before it hands the packet on), one of receiving follows it; \
                              the kernel \
-                             tells within 10 ms that a clock was set";
+                             tells within 10 ms that a clock was set, and of one that is set twice before \
+                             anybody looks, nothing is stamped between";
 const PASSAGES: &str = "a passage of an id that passed more than once has one stamp at each point up to where \
                        it ended, in the \
                         order of the layout and of the ticks; where an id has one stamp, all its later ones \
