@@ -1,5 +1,6 @@
 """The library in java/: its counter, threads and ends, and where it cannot stamp. See test_minimal_writer.py too."""
 
+import contextlib
 import json
 import mmap
 import os
@@ -315,6 +316,22 @@ def off(program, words=None, **variables):
 def test_without_a_stamp_directory_nothing_is_measured_or_said(program):
     printed, said = program.end(java("Programs", "one"), TICKSCOPE_DIR="")
     assert "\nfalse " in printed and said == []
+
+
+def test_a_stderr_that_nobody_reads_holds_no_program_up(program):
+    unread, full = os.pipe()
+    os.set_blocking(full, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(full, b"x" * 4096)
+    os.set_blocking(full, True)
+    environment = os.environ | {"TICKSCOPE_DIR": str(program.stamps / "nowhere")}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": full}
+    # Beyond ten minutes it hangs, as everywhere here.
+    ended = subprocess.run(java("Programs", "one"), env=environment, timeout=600, check=False, **streams)
+    os.close(unread)
+    os.close(full)
+    assert (ended.returncode, b"\nfalse " in ended.stdout) == (0, True)
 
 
 def test_a_wrong_setting_is_named_with_what_was_expected(program):

@@ -37,11 +37,11 @@ public final class Point {
     private Point(String name, Ordering ordering) {
         this.name = name;
         this.ordering = ordering;
-        isOn = Pool.HERE != null && Settings.isPoint(name);
+        isOn = Pool.HERE != null && name != null && ordering != null && Settings.isPoint(name);
         if (Pool.HERE != null && !isOn) {
             Pool.HERE.count(Layout.CHANNELS_REFUSED);
-            Complaint.say("expected a point's name as 1 to 47 of A-Z a-z 0-9 . _ - and no dot first; found '" + name
-                + "'; the point is off");
+            Complaint.say("expected an ordering and a point's name as 1 to 47 of A-Z a-z 0-9 . _ - and no dot first; found "
+                + ordering + " and '" + name + "'; the point is off");
         }
     }
 
