@@ -14,6 +14,8 @@ use crate::output::note;
 
 /// Where `tickscope run` puts runs.
 const RUNS: &str = "runs";
+/// What may be written into the directory of a run.
+const DERIVED: [&str; 2] = ["report.html", "figures"];
 /// Runs that a message names.
 const MOST_NAMED: usize = 5;
 
@@ -35,6 +37,35 @@ fn newest() -> Result<PathBuf, Failure> {
     };
     note(format!("the newest run: {}", newest.display()));
     Ok(newest.clone())
+}
+
+/// Refuses a place in the directory of a run, but for what is derived from it there: anything else damages the run.
+pub fn outside(place: PathBuf) -> Result<PathBuf, String> {
+    match run_around(&place) {
+        None => Ok(place),
+        Some(run) => Err(format!(
+            "expected a place that is in no run, found one in {}, which it would damage. Name another",
+            run.display()
+        )),
+    }
+}
+
+/// The same for a folder that several files are written into.
+pub fn outside_as_folder(folder: PathBuf) -> Result<PathBuf, String> {
+    outside(folder.join("file")).map(|_| folder)
+}
+
+/// The run in whose directory a place lies, or would.
+fn run_around(place: &Path) -> Option<PathBuf> {
+    if place == Path::new("-") {
+        return None; // standard output
+    }
+    let absolute = std::path::absolute(place).ok()?;
+    let real = |folder: &Path| Some(fs::canonicalize(folder).ok()?.join(absolute.strip_prefix(folder).ok()?));
+    let whole = absolute.ancestors().skip(1).find_map(real)?;
+    let is_derived = |path: &Path| DERIVED.iter().any(|name| path.starts_with(name));
+    let is_spoiled = |run: &&Path| Paths::of(run).manifest().exists() && !whole.strip_prefix(run).is_ok_and(is_derived);
+    whole.ancestors().skip(1).find(is_spoiled).map(Path::to_path_buf)
 }
 
 /// The directory of a run that was named by its `run.json`; `None`: it was named in another way.

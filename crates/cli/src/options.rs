@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use tickscope_analysis::{AgeKey, ChangeTolerance, GroupedBy};
 use tickscope_bracket::Rho;
@@ -17,6 +17,7 @@ use tickscope_store::Codec;
 use tickscope_tick::{DurationForm, NodeName, Place, Source, decimal};
 use tickscope_trace::Quantile;
 
+use crate::chosen_run;
 use crate::failure::Failure;
 
 mod exchange;
@@ -437,7 +438,7 @@ pub struct ReportOptions {
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
     /// The file to write; - is standard output [default: RUN/report.html]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
@@ -465,7 +466,7 @@ pub struct FiguresOptions {
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
     /// The folder to write into [default: RUN/figures]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = written_folder())]
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
@@ -708,7 +709,7 @@ pub struct OutputOptions {
     #[arg(long)]
     pub json: bool,
     /// Write the figures as a page too, which opens offline
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub html: Option<PathBuf>,
 }
 
@@ -728,7 +729,7 @@ pub struct CollectOptions {
     /// The stamp directory: what TICKSCOPE_DIR named
     pub directory: PathBuf,
     /// The run's directory; its run.json is made where it has none
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub run: PathBuf,
     /// The node's name, whatever the programs' TICKSCOPE_NODE says; without it theirs, which must be one
     #[arg(long)]
@@ -858,4 +859,14 @@ impl RoleOptions {
         let place = RoleContext { node: self.node.clone(), run: self.run.clone() };
         roles::play(&Role::read(&self.name)?, &place)
     }
+}
+
+/// The parser of a place that is written to.
+fn written() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(chosen_run::outside)
+}
+
+/// The parser of a folder that several files are written into.
+fn written_folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(chosen_run::outside_as_folder)
 }

@@ -14,6 +14,10 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden
 
 /// A copy of a run of two nodes.
 fn copied(site: &Site, name: &str) -> PathBuf {
+    copied_of(GOLDEN, site, name)
+}
+
+fn copied_of(golden: &str, site: &Site, name: &str) -> PathBuf {
     fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
         for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -25,7 +29,7 @@ fn copied(site: &Site, name: &str) -> PathBuf {
         }
     }
     let to = site.path(name);
-    copy(GOLDEN.as_ref(), &to);
+    copy(golden.as_ref(), &to);
     to
 }
 
@@ -99,6 +103,54 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         assert!(!ended.err.contains("-- -1"), "{words:?}: {ended:?}");
     }
     assert_eq!(fs::read_dir(site.path(".")).unwrap().count(), 3, "nothing is made where input is wrong");
+}
+
+#[test]
+fn e2e_nothing_is_written_into_a_run_but_what_is_derived_from_it() {
+    let site = Site::new("inside");
+    let digested = GOLDEN.replace("v1", "v2");
+    for name in ["run", "other"] {
+        copied_of(&digested, &site, name);
+    }
+    fs::create_dir(site.path("stamps")).unwrap();
+    fs::write(site.path("x.toml"), "").unwrap();
+    std::os::unix::fs::symlink(site.path("run"), site.path("link")).unwrap();
+    assert_eq!(asked(&site, &["check", "run"]).code, Some(0));
+    for words in [
+        &["report", "run", "--out", "run/run.json"][..],
+        &["report", "other", "--out", "run/stamps/node=a/page.html"],
+        &["report", "other", "--out", "link/new/page.html"],
+        &["report", "other", "--out", "other/../run/page.html"],
+        &["export", "run", "--csv", "run/digests.json"],
+        &["export", "run", "--arrow", "run/run.json"],
+        &["export", "run", "--ctf", "run/ctf"],
+        &["export", "run", "--perfetto", "run/run.json"],
+        &["figures", "run", "--out", "run"],
+        &["figures", "run", "--out", "run/stamps"],
+        &["pack", "run", "--out", "run/run.tar"],
+        &["unpack", "run.tar", "--out", "run/unpacked"],
+        &["merge", "run", "other", "--out", "run/merged"],
+        &["collect", "stamps", "--run", "run/stamps/new"],
+        &["run", "--out", "run/sub", "--", "true"],
+        &["run", "x.toml", "--out", "run/sub"],
+        &["relate", "x.toml", "--out", "run/sub"],
+        &["sustain", "x.toml", "--out", "run/sub"],
+        &["import", "x.toml", "--out", "run/sub"],
+        &["noise", "--out", "run/profile.json"],
+        &["clock", "--html", "run/run.json"],
+    ] {
+        asked(&site, words).said(2, &["expected a place that is in no run", "/run, which it would damage"]);
+        assert_eq!(asked(&site, &["check", "run"]).code, Some(0), "{words:?}");
+    }
+    for words in [
+        &["report", "run", "--out", "run/report.html"][..],
+        &["report", "run", "--out", "run/../page.html"],
+        &["figures", "run", "--out", "run/figures"],
+        &["export", "run", "--csv", "-"],
+    ] {
+        assert_eq!(asked(&site, words).code, Some(0), "{words:?}");
+        assert_eq!(asked(&site, &["check", "run"]).code, Some(0), "{words:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::QueryOptions;
+use super::{QueryOptions, written, written_folder};
 
 #[derive(Debug, Args)]
 #[group(id = "format", required = true, multiple = false,
@@ -14,28 +14,28 @@ pub struct ExportOptions {
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
     /// Write comma-separated values to this file, a row for each trace and stage; - is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub csv: Option<PathBuf>,
     /// Write a trace for <https://ui.perfetto.dev> to this file, each node a process; - is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub perfetto: Option<PathBuf>,
     /// Write folded stacks for a flame graph to this file: each stage's least total, and what its bounds leave open
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub folded: Option<PathBuf>,
     /// Write a log of HdrHistogram to this file: lower ends, estimates and upper ends of each stage
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub hdr: Option<PathBuf>,
     /// Write OpenMetrics text to this file: quantiles, bounds and counts of each stage
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub openmetrics: Option<PathBuf>,
     /// Write spans of OpenTelemetry (OTLP's protobuf) to this file; - is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub otlp: Option<PathBuf>,
     /// Write a file of Arrow (IPC), a row for each trace and stage; - is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = written())]
     pub arrow: Option<PathBuf>,
     /// Write a trace in the Common Trace Format to this folder, which must not be there: a clock for each node
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_parser = written_folder())]
     pub ctf: Option<PathBuf>,
     /// One trace of so many becomes spans, by its id, and every one of the slowest percent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -83,7 +83,7 @@ pub struct ImportOptions {
     #[arg(value_hint = ValueHint::FilePath)]
     pub description: PathBuf,
     /// Directory of the run, where nothing may be [default: runs/NAME, by the description's name]
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Print what was found as JSON
     #[arg(long)]

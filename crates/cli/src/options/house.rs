@@ -6,6 +6,8 @@ use std::str::FromStr;
 use clap::{Args, ValueHint};
 use tickscope_tick::NodeName;
 
+use super::written;
+
 #[derive(Debug, Args)]
 pub struct RunsOptions {
     /// The folder that the runs lie in
@@ -35,7 +37,7 @@ pub struct PackOptions {
     #[arg(value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
     /// The file to write, where nothing may be [default: NAME.tar, by the run's directory]
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Print what was packed as JSON
     #[arg(long)]
@@ -48,7 +50,7 @@ pub struct UnpackOptions {
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Directory of the run, where nothing may be [default: runs/NAME, by the file's name]
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Print what was unpacked as JSON
     #[arg(long)]
@@ -64,7 +66,7 @@ pub struct MergeOptions {
     #[arg(value_hint = ValueHint::DirPath)]
     pub second: PathBuf,
     /// Directory of the new run, where nothing may be
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: PathBuf,
     /// Give a node of the second run another name; once for each
     #[arg(long, value_name = "OLD=NEW")]

@@ -8,7 +8,7 @@ use tickscope_analysis::ChangeTolerance;
 use tickscope_noise::Detector;
 use tickscope_noise::survey::MOST_BYTES;
 
-use super::{FailOn, tolerance};
+use super::{FailOn, tolerance, written, written_folder};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -53,10 +53,10 @@ pub struct StudyOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rule: Option<PathBuf>,
     /// Save the rule to this file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = written())]
     pub save_rule: Option<PathBuf>,
     /// Write scatter plots of the exemplars into this directory, as SVG and as PDF
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = written_folder())]
     pub figures: Option<PathBuf>,
     /// Print every figure as JSON
     #[arg(long)]
@@ -125,7 +125,7 @@ pub struct SurveyOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rule: Option<PathBuf>,
     /// Save the profile to this file, for tickscope noise show and compare
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Print every figure as JSON
     #[arg(long)]

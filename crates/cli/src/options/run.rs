@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use tickscope_experiment::Keep;
 
-use super::seconds;
+use super::{seconds, written};
 
 #[derive(Debug, Args)]
 pub struct RunOptions {
@@ -16,7 +16,7 @@ pub struct RunOptions {
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["file", "seconds", "overhead"])]
     pub command: Vec<String>,
     /// Directory of the run, which must not exist or be empty [default: runs/NAME-TIME]
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Seconds to measure, instead of the file's: what {seconds} stands for in its commands
     #[arg(long, allow_hyphen_values = true, value_parser = seconds)]
@@ -47,7 +47,7 @@ pub struct RelateOptions {
     /// The run file (TOML); - is standard input. Its commands, points and logs are passed over
     pub file: PathBuf,
     /// Directory of the run, which must not exist or be empty [default: runs/NAME-TIME]
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Seconds to measure, instead of the file's
     #[arg(long, allow_hyphen_values = true, value_parser = seconds)]

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tickscope_experiment::SustainMethod;
 
-use super::seconds;
+use super::{seconds, written};
 
 #[derive(Debug, Args)]
 pub struct SustainOptions {
     /// The run file (TOML), with a [sustain]; - is standard input
     pub file: PathBuf,
     /// Directory of the search: a new one, or the one that it was begun in, to go on [default: runs/NAME-TIME]
-    #[arg(long)]
+    #[arg(long, value_parser = written())]
     pub out: Option<PathBuf>,
     /// Seconds to measure in each trial, instead of the file's
     #[arg(long, allow_hyphen_values = true, value_parser = seconds)]
