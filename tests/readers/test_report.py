@@ -85,7 +85,7 @@ def test_a_page_appears_complete_or_not_at_all(tickscope, run, tmp_path):
     place = tmp_path / "page.html"
     subprocess.run([tickscope, "report", run, "--out", place], check=True, capture_output=True)
     assert place.read_text().endswith("</html>\n") and [file.name for file in tmp_path.iterdir()] == ["page.html"]
-    nowhere = run / "run.json" / "page.html"
+    nowhere = place / "other.html"
     refused = subprocess.run([tickscope, "report", run, "--out", nowhere], capture_output=True, text=True)
     assert refused.returncode == 2 and "expected a file in a directory that is there" in refused.stderr
 
