@@ -33,8 +33,8 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub fn new(header: &Header) -> Self {
-        let (k, n) = (header.k, header.n);
+    /// A block of which nothing came yet.
+    pub fn new(k: u8, n: u8) -> Self {
         Self {
             k,
             n,

@@ -10,6 +10,9 @@ use crate::seen::{Seen, Sight};
 /// The longest time to a deadline that a packet may claim.
 const MOST_LEFT_US: u32 = 60_000_000;
 
+/// Blocks of which nothing came that it knows at most: one packet makes it ask for as many.
+const MOST_MISSING: usize = 128;
+
 /// How a receiver behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceiverPlan {
@@ -71,6 +74,8 @@ pub struct Receiver {
     plan: ReceiverPlan,
     peer: Option<Peer>,
     blocks: BTreeMap<u64, Block>,
+    /// Blocks that the ids between two known ones leave room for, as large as one of these: nothing came of them.
+    missing: BTreeMap<u64, Block>,
     /// Blocks below are over.
     horizon: u64,
     held_bytes: usize,
@@ -99,9 +104,19 @@ struct Peer {
 impl Receiver {
     /// A receiver that has heard nobody yet.
     pub fn new(plan: ReceiverPlan) -> Self {
-        let (blocks, ready, deliveries) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
-        let (code, counts) = (Code::default(), ReceiverCounts::default());
-        Self { plan, peer: None, blocks, horizon: 0, held_bytes: 0, ready, deliveries, way_ns: None, code, counts }
+        Self {
+            plan,
+            peer: None,
+            blocks: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            horizon: 0,
+            held_bytes: 0,
+            ready: VecDeque::new(),
+            deliveries: VecDeque::new(),
+            way_ns: None,
+            code: Code::default(),
+            counts: ReceiverCounts::default(),
+        }
     }
 
     /// Tells how long a packet of the sender is under way at most, nanoseconds, as a clock map between both hosts
@@ -183,6 +198,9 @@ impl Receiver {
         while self.blocks.first_key_value().is_some_and(|(_, block)| block.forgotten_ns() <= now) {
             self.drop_first();
         }
+        let held = self.missing.len();
+        self.missing.retain(|base, block| block.expires_ns > now && *base >= self.horizon);
+        self.counts.given_up += (held - self.missing.len()) as u64;
         let vanished_ns = self.plan.vanished_ns;
         if self.peer.as_ref().is_some_and(|peer| now.saturating_sub(peer.heard_ns) >= vanished_ns) {
             self.counts.vanished += 1;
@@ -195,7 +213,8 @@ impl Receiver {
         let peer = self.peer.as_ref()?;
         let feedback = peer.is_due.then_some(peer.feedback_ns);
         let expiry = self.blocks.first_key_value().map(|(_, block)| block.forgotten_ns());
-        let asked = self.blocks.values().map(|block| block.ask_ns).min().filter(|ask_ns| *ask_ns < i64::MAX);
+        let blocks = self.missing.values().chain(self.blocks.values());
+        let asked = blocks.map(|block| block.ask_ns).min().filter(|ask_ns| *ask_ns < i64::MAX);
         let vanished = peer.heard_ns.saturating_add(self.plan.vanished_ns);
         [feedback, expiry, asked].into_iter().flatten().chain([vanished]).min()
     }
@@ -204,7 +223,7 @@ impl Receiver {
     pub fn feedback(&mut self, now: i64, bytes: &mut Vec<u8>) -> Option<u64> {
         let peer = self.peer.as_mut()?;
         let mut asked = Vec::new();
-        for (base, block) in &mut self.blocks {
+        for (base, block) in self.missing.iter_mut().chain(&mut self.blocks) {
             if block.ask_ns > now || asked.len() == FEEDBACK_BLOCKS {
                 continue;
             }
@@ -275,7 +294,10 @@ impl Receiver {
 
     fn take(&mut self, header: &Header, payload: &[u8], now: i64) -> Option<Arrival> {
         let arrival = Arrival { kind: header.kind, id: header.id(), block: header.base };
-        let block = self.blocks.entry(header.base).or_insert_with(|| Block::new(header));
+        if !self.blocks.contains_key(&header.base) {
+            self.begin(header, now);
+        }
+        let block = self.blocks.get_mut(&header.base).expect("it has begun");
         let index = usize::from(header.index);
         if block.has(header.index) || header.kind == PacketKind::Source && block.handed[index] {
             return Self::refuse(&mut self.counts.superseded);
@@ -302,6 +324,34 @@ impl Receiver {
             self.drop_first();
         }
         Some(arrival)
+    }
+
+    /// Begins a block, and takes note of those before it of which nothing came: ids leave no gap between blocks.
+    fn begin(&mut self, header: &Header, now: i64) {
+        let (base, own) = (header.base, (header.k, header.n));
+        let before = self.blocks.range(..base).next_back().map(|(other, block)| (*other, block.k, block.n));
+        let from = before.map_or(self.horizon, |(other, k, _)| other + u64::from(k));
+        // The size of its neighbours, where that fits. The first is where it is said to be whatever its size; another
+        // may be a guess that the sender refuses.
+        let fits = |(k, _): &(u8, u8)| (base - from).is_multiple_of(u64::from(*k));
+        let (k, n) = before.map(|(_, k, n)| (k, n)).filter(fits).unwrap_or(own);
+        let count = (base - from).div_ceil(k.into());
+        for number in count.saturating_sub(MOST_MISSING as u64)..count {
+            let block = self.missing.entry(from + number * u64::from(k)).or_insert_with(|| Block::new(k, n));
+            if block.asked == 0 {
+                // It was submitted before what came; when, nobody knows.
+                block.lasts(now, i64::from(header.left_us) * 1000);
+                block.ask_ns = block.ask_ns.min(now.saturating_add(self.plan.reordered_ns));
+            }
+        }
+        let block = self.missing.remove(&base).filter(|block| (block.k, block.n) == own);
+        self.blocks.insert(base, block.unwrap_or_else(|| Block::new(own.0, own.1)));
+        let end = base + u64::from(header.k);
+        self.missing.retain(|other, block| *other >= end || other + u64::from(block.k) <= base);
+        while self.missing.len() > MOST_MISSING {
+            self.missing.pop_first();
+            self.counts.given_up += 1;
+        }
     }
 
     /// When to ask for more of this block and those before it, which have ended, since this one began.
@@ -332,6 +382,8 @@ impl Receiver {
         while !self.blocks.is_empty() {
             self.drop_first();
         }
+        self.counts.given_up += self.missing.len() as u64;
+        self.missing.clear();
         self.ready.clear();
         (self.peer, self.horizon) = (None, 0);
     }

@@ -3,7 +3,9 @@
 mod network;
 
 use network::{MS, Network, Way};
-use tickscope_prrt::{Coding, Constraints, LossModel, ReceiverPlan, SenderPlan};
+use tickscope_prrt::{
+    Coding, Constraints, Header, LossModel, MOST_ID, Packet, PacketKind, Receiver, ReceiverPlan, SenderPlan,
+};
 
 fn plan(k: u8, schedule: &[u8]) -> SenderPlan {
     let coding = Coding::new(k, schedule).unwrap();
@@ -66,6 +68,61 @@ fn parity_that_is_asked_for_recovers_what_was_lost_in_time() {
     assert!(network.trips.len() > 3980, "{}", network.trips.len());
     let in_time = network.trips.values().all(|trip| trip.delivered_ns - trip.submitted_ns <= 105 * MS);
     assert!(in_time, "what was recovered came by its deadline, and a way");
+}
+
+#[test]
+fn a_block_of_which_nothing_came_is_asked_for_until_its_parity_came() {
+    let mut network = network(1, &[0, 1, 1], Way::clean(5 * MS).losing(1.0 / 7.0), 4);
+    sent(&mut network, 4000);
+    let (sender, receiver) = (network.sender.counts(), network.receiver.counts());
+    assert!((3970..4000).contains(&network.trips.len()), "one in 343 loses all three: {}", network.trips.len());
+    assert_eq!(receiver.given_up, 4000 - network.trips.len() as u64, "{receiver:?}");
+    assert!(sender.refused_asks < 10 * receiver.given_up, "only of blocks that lost all three: {sender:?}");
+    // Of larger blocks as many parity packets as payloads must be left.
+    let mut larger = self::network(4, &[0, 4, 4], Way::clean(5 * MS).losing(0.4), 5);
+    sent(&mut larger, 8000);
+    let lost_whole = 2000.0 * 0.4_f64.powi(4);
+    assert!(lost_whole > 50.0 && larger.receiver.counts().given_up < 40, "{:?}", larger.receiver.counts());
+}
+
+/// The blocks that a receiver asks for, 4 ms after it heard the first packets of these ones: base and k.
+fn asked_after(blocks: &[(u64, u8)]) -> (Receiver, Vec<u64>) {
+    let mut receiver = Receiver::new(RECEIVER);
+    let (mut bytes, mut asked) = (Vec::new(), Vec::new());
+    for (sequence, (base, k)) in blocks.iter().enumerate() {
+        let (kind, session, sequence) = (PacketKind::Source, 7, sequence as u64);
+        let (index, n, filled, left_us, sent_ns, rtt_us) = (0, 3 * k, 1, 50_000, 0, 1000);
+        let header = Header { kind, index, k: *k, n, filled, session, left_us, base: *base, sequence, sent_ns, rtt_us };
+        header.write(b"a payload", &mut bytes);
+        assert!(receiver.handle(&bytes, MS).is_some());
+        while receiver.feedback(4 * MS, &mut bytes).is_some() {
+            let Ok(Packet::Feedback(_, feedback)) = Packet::parse(&bytes) else { panic!("it is no feedback") };
+            asked.extend(feedback.blocks.iter().map(|block| block.base));
+        }
+    }
+    (receiver, asked)
+}
+
+#[test]
+fn a_gap_of_ids_is_as_many_blocks_as_fit_between_their_neighbours() {
+    for (blocks, expected) in [
+        (&[(0, 2), (2, 2)][..], &[][..]),
+        (&[(4, 2)], &[0, 2]), // from the first id on
+        (&[(0, 2), (6, 4)], &[2, 4]),
+        (&[(0, 2), (5, 3)], &[2]), // of the size of the one after: the one before does not fit
+        (&[(0, 4), (9, 2)], &[4, 6]), // of neither: what is no block the sender refuses
+        (&[(0, 1), (4, 1), (2, 1)], &[1, 2, 3]), // 2 was overtaken
+    ] {
+        assert_eq!(asked_after(blocks).1, expected, "{blocks:?}");
+    }
+}
+
+#[test]
+fn ids_that_leap_make_a_receiver_ask_for_no_more_than_it_has_room_for() {
+    let (mut receiver, asked) = asked_after(&[(0, 1), (MOST_ID - 40, 1), (MOST_ID, 1)]);
+    assert_eq!(asked.len(), 128 + 39);
+    receiver.on_time(60 * MS);
+    assert_eq!((receiver.counts().given_up, receiver.held()), (128 + 39, (0, 0)));
 }
 
 #[test]
@@ -193,16 +250,19 @@ fn a_payload_that_expired_is_left_out_though_its_block_goes_on() {
 fn a_sender_that_adapts_keeps_its_constraints_where_it_says_that_it_can() {
     const PAYLOADS: i64 = 8000;
     let bursts = LossModel { good_to_bad: 0.01, bad_to_good: 0.5, lost_in_good: 0.0, lost_in_bad: 1.0 };
-    for (loss, way_ms, residual_loss) in [
-        (LossModel::independent(0.01).unwrap(), 5, 0.001),
-        (LossModel::independent(0.05).unwrap(), 10, 0.01),
-        (LossModel::independent(0.05).unwrap(), 45, 0.001),
-        (bursts, 5, 0.002),
-        (bursts, 40, 0.01),
+    for (loss, way_ms, deadline_ms, residual_loss) in [
+        (LossModel::independent(0.01).unwrap(), 5, 100, 0.001),
+        (LossModel::independent(0.05).unwrap(), 10, 100, 0.01),
+        (LossModel::independent(0.05).unwrap(), 45, 100, 0.001),
+        // Blocks of one payload each, of which nothing comes one time in seven.
+        (LossModel::independent(1.0 / 7.0).unwrap(), 5, 50, 0.001),
+        (bursts, 5, 100, 0.002),
+        (bursts, 40, 100, 0.01),
     ] {
         let forth = Way { loss, ..Way::clean(way_ms * MS) };
         let constraints = Constraints { residual_loss, rate_bps: f64::INFINITY, detection_ns: 3e6 };
-        let mut network = Network::new(plan(4, &[1]), RECEIVER, (forth, Way::clean(way_ms * MS)), 40);
+        let plan = SenderPlan { deadline_ns: deadline_ms * MS, ..plan(4, &[1]) };
+        let mut network = Network::new(plan, RECEIVER, (forth, Way::clean(way_ms * MS)), 40);
         let mut known_since = None;
         for at in 0..PAYLOADS {
             network.run_until(at * MS);
@@ -216,7 +276,8 @@ fn a_sender_that_adapts_keeps_its_constraints_where_it_says_that_it_can() {
         network.run_until((PAYLOADS + 400) * MS);
         let (mut payloads, mut missing) = (0, 0);
         for (id, (submitted_ns, _)) in network.submitted.iter().filter(|(_, (at, _))| Some(*at) > known_since) {
-            let in_time = network.trips.get(id).is_some_and(|trip| trip.delivered_ns <= submitted_ns + 100 * MS);
+            let in_time =
+                network.trips.get(id).is_some_and(|trip| trip.delivered_ns <= submitted_ns + deadline_ms * MS);
             (payloads, missing) = (payloads + 1, missing + i32::from(!in_time));
         }
         let share = f64::from(missing) / f64::from(payloads);
