@@ -126,6 +126,39 @@ def test_a_table_goes_in_by_a_mapping_and_comes_out_to_the_nanosecond(command, t
         command(again, tmp_path / "run")
 
 
+def test_traces_of_strangers_are_neither_passed_nor_read(command, tmp_path):
+    mapping = MAPPING + '[layout]\npath = ["a.send", "a.sent"]\n'
+    for name, digits in (("one", "000003"), ("other", "000009")):
+        (tmp_path / name).mkdir()
+        imported(command, tmp_path / name, mapping, a_csv=TABLE.replace("000003", digits))
+    run, strange = tmp_path / "one/run", tmp_path / "other/run"
+    stages = json.loads(command("show", run, "--json").stdout)["stages"]
+    command("check", run)
+    traces = run / "traces/part-00000000.parquet"
+    whole = traces.read_bytes()
+    assert json.loads(command("show", strange, "--json").stdout)["stages"] != stages
+    # Joined traces are in the digests: a flipped byte is found by every reader.
+    traces.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    for damaged in ("check", "show"):
+        assert str(traces) in command(damaged, run, code=1).stderr + command(damaged, run, code=1).stdout
+    traces.write_bytes(whole)
+    command("check", run)
+    # Those that a stranger put where none were joined yet are told, and never read.
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    imported(command, fresh, mapping, a_csv=TABLE)
+    (fresh / "run/traces").mkdir(exist_ok=True)
+    for part in (0, 1):
+        name = f"traces/part-0000000{part}.parquet"
+        (fresh / "run" / name).write_bytes((strange / "traces/part-00000000.parquet").read_bytes())
+    said = command("check", fresh / "run", code=1)
+    assert "2 faults" in said.stderr and "part-00000001.parquet" in said.stdout
+    shown = command("show", fresh / "run", "--json")
+    assert json.loads(shown.stdout)["stages"] == stages
+    assert [path.name for path in (fresh / "run/traces").iterdir()] == ["part-00000000.parquet"]
+    command("check", fresh / "run")
+
+
 def test_logs_of_cloudprofiler_are_ticks_and_ids_a_file_a_point(command, tmp_path):
     entry = '[[file]]\npath = "{0}.log"\nformat = "cloudprofiler"\nnode = "worker"\npoint = "{0}"\nhertz = 2200000000\n'
     logs = {"spout": [(1000 + 500 * i, i) for i in range(100)], "bolt": [(1000 + 507 * i, i) for i in range(100)]}

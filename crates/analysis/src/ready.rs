@@ -6,7 +6,7 @@
 //! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any
 //! change to `run.json`.
 
-use tickscope_store::{Aside, EventKind, JoinFinding, Manifest, Node, Point, Run, RunState, utc, window_text};
+use tickscope_store::{Aside, EventKind, JoinFinding, Joined, Manifest, Node, Point, Run, RunState, utc, window_text};
 use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
@@ -137,11 +137,16 @@ enum Traces {
     None,
     /// Traces of fewer stamps than there are now.
     Older,
+    /// Traces that the digests of the run do not name.
+    Undigested,
     /// Traces of another layout.
     OfAnother,
 }
 
 fn standing(run: &Run) -> Result<Traces, Error> {
+    if run.has_undigested_traces()? {
+        return Ok(Traces::Undigested);
+    }
     let listing = run.traces()?;
     if !listing.refused.is_empty() {
         return Ok(Traces::Fit);
@@ -171,7 +176,7 @@ fn joined(
     if stamps(&run, &layout)? == 0 {
         return Err(nothing_stamped(&run, &layout)?);
     }
-    let into_run = kept.then(|| join(&run, JOIN_BYTES)).and_then(Result::ok);
+    let into_run = kept.then(|| join_into(&run)).and_then(Result::ok);
     let (run, found, apart) = match into_run {
         Some(found) => (run, found, None),
         None => {
@@ -185,6 +190,7 @@ fn joined(
     let why = match (state, traces) {
         (RunState::GoingOn, _) => &format!("the run goes on: figures are of what was stored until {until}"),
         (_, Traces::OfAnother) => "by another layout than its traces were joined by; those are kept as they are",
+        (_, Traces::Undigested) => "nothing says that the traces that were there are its own",
         (_, Traces::Older) => "stamps were stored after its traces had been joined",
         (RunState::CutOff, _) => END_UNWRITTEN,
         (RunState::Ended, _) => "its traces were not there",
@@ -200,6 +206,14 @@ fn joined(
     preparation.joined =
         Some(JoinedNow { stamps: found.stamps, state, until_unix_ms, kept, counts: found.counts, refused });
     Ok(ReadyRun { run, preparation, _apart: apart })
+}
+
+/// Joins into the run itself, in place of traces that no digest is of, and says in its digests what it made.
+fn join_into(run: &Run) -> Result<Joined, Error> {
+    run.remove_undigested_traces()?;
+    let found = join(run, JOIN_BYTES)?;
+    run.digest_traces()?;
+    Ok(found)
 }
 
 /// Stamps at the points of a layout.

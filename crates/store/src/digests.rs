@@ -4,21 +4,21 @@
 //! list ends with its own digest, so that an edited list shows too. Assumes: no two different files meet in 128 bits
 //! by chance (XXH3 is no defence against somebody who wants that). Guarantees: of an ended run, every changed,
 //! missing and added file is a [`Difference`]. Deliberately absent: files that are derived from the others and
-//! written at any later time (`durations/`, `report.html`; the former name what they were derived from; `traces/` of a
-//! run that had none at its end), and hidden files, which readers skip.
+//! written at any later time (`durations/`, `report.html`; the former name what they were derived from), and hidden files, which
+//! readers skip. Traces that are joined after the end are added to the list.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::fs;
 use std::hash::Hasher;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128;
 
 use crate::error::{Error, NO_FILE, Result};
-use crate::whole_file::{open_regular, read_text};
+use crate::whole_file::{files_in, open_regular, read_text};
 use crate::{Run, SCHEMA, write_whole};
 
 /// The file's name.
@@ -140,6 +140,44 @@ impl Run {
         self.differences(u64::MAX)
     }
 
+    /// Adds the run's traces to a list that names none: they were joined since the run ended.
+    pub fn digest_traces(&self) -> Result<()> {
+        let Some(digests) = self.digests_without_traces() else { return Ok(()) };
+        let now = entries(self.root(), Digested::BySize(&digests.files))?;
+        let traces = now.into_iter().filter(|entry| is_of_traces(&entry.path));
+        let mut files: Vec<Entry> = digests.files.iter().cloned().chain(traces).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        write_whole(&self.root().join(FILE), text(digests.schema, digests.run.as_deref(), &files).as_bytes())
+    }
+
+    /// Returns whether the run has digests and traces that these do not name: whoever made them did not get so far as
+    /// to say what they are, or is a stranger.
+    pub fn has_undigested_traces(&self) -> Result<bool> {
+        Ok(!self.undigested_traces()?.is_empty())
+    }
+
+    /// Removes such traces.
+    pub fn remove_undigested_traces(&self) -> Result<()> {
+        let removed = |place: PathBuf| fs::remove_file(&place).map_err(|e| Error::io(&place, "remove", e));
+        self.undigested_traces()?.into_iter().try_for_each(removed)
+    }
+
+    fn undigested_traces(&self) -> Result<Vec<PathBuf>> {
+        match self.digests_without_traces() {
+            Some(_) => files_in(&self.paths().traces(), "parquet"),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The list, where it is as it was written and names no traces.
+    fn digests_without_traces(&self) -> Option<Digests> {
+        let told = read_text(&self.root().join(FILE), LIST_BYTES).ok()?;
+        let digests: Digests = serde_json::from_str(&told).ok()?;
+        let is_intact =
+            digests.schema <= SCHEMA && text(digests.schema, digests.run.as_deref(), &digests.files) == told;
+        (is_intact && !digests.files.iter().any(|entry| is_of_traces(&entry.path))).then_some(digests)
+    }
+
     /// The run's id as files name it.
     fn id(&self) -> String {
         format!("{:016x}", self.manifest().run)
@@ -194,16 +232,13 @@ impl Run {
         }
         let bytes = digests.files.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
         let how = if bytes <= limit { Digested::Whole } else { Digested::BySize(&digests.files) };
-        let mut now = entries(self.root(), how)?;
-        if !digests.files.iter().any(|entry| is_of_traces(&entry.path)) {
-            now.retain(|entry| !is_of_traces(&entry.path)); // joined since, from stamps that are as they were
-        }
-        differences.extend(between(&digests.files, &now));
+        differences.extend(between(&digests.files, &entries(self.root(), how)?));
         Ok(differences)
     }
 }
 
-fn is_of_traces(path: &str) -> bool {
+/// A file of traces, by its path within the run.
+pub(crate) fn is_of_traces(path: &str) -> bool {
     path.starts_with("traces/")
 }
 
@@ -314,15 +349,41 @@ mod tests {
     }
 
     #[test]
-    fn traces_are_a_difference_only_where_there_were_some() {
+    fn traces_are_a_difference_until_they_are_added_to_the_list_and_when_they_change() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        let list = || fs::read_to_string(scratch.path().join(FILE)).unwrap();
+        let before = list();
+        run.digest_traces().unwrap();
+        assert_eq!((list(), run.has_undigested_traces().unwrap()), (before, false), "there are none");
+        let place = scratch.path().join("traces/part-00000000.parquet");
+        fs::create_dir(scratch.path().join("traces")).unwrap();
+        fs::write(&place, "joined since").unwrap();
+        assert_eq!(
+            (paths(&run), run.has_undigested_traces().unwrap()),
+            (vec!["traces/part-00000000.parquet".into()], true)
+        );
+        run.digest_traces().unwrap();
+        assert_eq!((paths(&run), run.has_undigested_traces().unwrap()), (vec![], false));
+        fs::write(&place, "JOINED SINCE").unwrap();
+        run.digest_traces().unwrap();
+        assert_eq!(paths(&run), ["traces/part-00000000.parquet"], "the list names them already");
+    }
+
+    #[test]
+    fn adding_traces_hides_nothing_that_changed() {
         let scratch = Scratch::new();
         let run = run(&scratch);
         fs::create_dir(scratch.path().join("traces")).unwrap();
         fs::write(scratch.path().join("traces/part-00000000.parquet"), "joined since").unwrap();
-        assert_eq!(run.check().unwrap(), []);
-        run.write_digests().unwrap();
-        fs::write(scratch.path().join("traces/part-00000001.parquet"), "more").unwrap();
-        assert_eq!(paths(&run), ["traces/part-00000001.parquet"]);
+        fs::write(scratch.path().join("events/a.parquet"), "more").unwrap();
+        fs::write(scratch.path().join("events/b.parquet"), "more").unwrap();
+        run.digest_traces().unwrap();
+        assert_eq!(paths(&run), ["events/a.parquet", "events/b.parquet"]);
+        let edited = fs::read_to_string(scratch.path().join(FILE)).unwrap().replace("events/a", "events/z");
+        fs::write(scratch.path().join(FILE), &edited).unwrap();
+        run.digest_traces().unwrap();
+        assert_eq!(fs::read_to_string(scratch.path().join(FILE)).unwrap(), edited, "a list that was edited stays so");
     }
 
     #[test]
