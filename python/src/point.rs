@@ -1,7 +1,8 @@
 //! A named place in Python code where stamps are taken: one channel a thread, found without a lock or an allocation.
 
 use std::cell::RefCell;
-use std::sync::Mutex;
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
 
 use pyo3::prelude::*;
 use tickscope_stamp::{Channel, Extra, Fields, Ids};
@@ -10,7 +11,7 @@ use tickscope_tick::{Ordering, PointName};
 use crate::error::Refusal;
 
 /// What makes a point: its name, when its clock is read, what it carries.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Place {
     name: String,
     ordering: Ordering,
@@ -20,13 +21,13 @@ struct Place {
 /// A named place in code where stamps are taken; for all threads.
 #[pyclass(frozen, module = "tickscope")]
 pub(crate) struct Point {
-    /// Index into `PLACES`, and into every thread's `CHANNELS`.
+    /// As in `PLACES`: index into every thread's `CHANNELS`.
     number: usize,
     place: Place,
 }
 
-/// All points of the process: asked for twice, a point is the same one.
-static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+/// All points of the process by number: asked for twice, a point is the same one.
+static PLACES: LazyLock<Mutex<HashMap<Place, usize>>> = LazyLock::new(Mutex::default);
 
 thread_local! {
     /// By point's number. Dropped, hence closed, when the thread ends.
@@ -78,7 +79,7 @@ pub(crate) fn point(name: String, ordering: &str, wide: bool) -> PyResult<Point>
         Refusal::new(format!("expected an ordering of plain, before or after; found '{ordering}'. Choose one of them"))
     })?;
     let place = Place { name, ordering, fields: if wide { Fields::Wide } else { Fields::Slim } };
-    let known = places().iter().position(|known| *known == place);
+    let known = places().get(&place).copied();
     if let Some(number) = known {
         return Ok(Point { number, place });
     }
@@ -89,8 +90,8 @@ pub(crate) fn point(name: String, ordering: &str, wide: bool) -> PyResult<Point>
     let channel = place.open();
     let number = {
         let mut places = places();
-        places.push(place.clone());
-        places.len() - 1
+        let next = places.len();
+        *places.entry(place.clone()).or_insert(next)
     };
     CHANNELS.with_borrow_mut(|channels| keep(channels, number, channel));
     Ok(Point { number, place })
@@ -179,6 +180,6 @@ fn keep(channels: &mut Vec<Option<Channel>>, number: usize, channel: Channel) {
     channels[number] = Some(channel);
 }
 
-fn places() -> std::sync::MutexGuard<'static, Vec<Place>> {
+fn places() -> std::sync::MutexGuard<'static, HashMap<Place, usize>> {
     PLACES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

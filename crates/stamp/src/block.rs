@@ -291,7 +291,7 @@ pub struct FullRecord {
 pub const FIRST_WITH_IDS: u32 = 4;
 
 /// Fields that a channel's records carry: the units that each takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Fields {
     /// Tick and id: 16 bytes.
