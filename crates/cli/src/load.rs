@@ -4,8 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use tickscope_experiment::interrupt;
-use tickscope_generator::{ErrorKind, GeneratorPlan, IdForm, IdPlace, Law, Replies, Transport, TupleSource, generate};
+use tickscope_generator::{
+    ErrorKind, GeneratorPlan, IdForm, IdPlace, Law, LoadReport, Replies, Transport, TupleSource, generate,
+};
 use tickscope_load::EventRate;
+use tickscope_tick::counted;
 
 use crate::failure::Failure;
 use crate::options::{GeneratorOptions, RepliesOption, TransportOption};
@@ -26,9 +29,14 @@ pub fn load(options: &GeneratorOptions) -> Result<(), Failure> {
         ErrorKind::Work => Failure::work(e),
     })?;
     print_json_line(&report)?;
-    match report.ended {
-        Some(why) => Err(Failure::work(format!("the load ended before its time: {why}"))),
-        None => Ok(()),
+    match report {
+        LoadReport { ended: Some(why), .. } => Err(Failure::work(format!("the load ended before its time: {why}"))),
+        LoadReport { replies: Some(0), sent: sent @ 1.., .. } => Err(Failure::work(format!(
+            "expected replies to {}, found none: does {} answer, and in this form? Leave --replies out where it does not",
+            counted(sent, "tuple"),
+            plan.address
+        ))),
+        _ => Ok(()),
     }
 }
 

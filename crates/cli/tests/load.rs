@@ -108,6 +108,17 @@ fn e2e_datagrams_that_come_back_are_told_apart_by_their_ids() {
 }
 
 #[test]
+fn e2e_a_target_that_answers_nothing_ends_with_1_where_replies_were_asked_for() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let options = ["--rate", "100", "--seconds", "0.1", "--linger", "0.1", "--size", "65507"];
+    let mut load = load("udp", silent.local_addr().unwrap(), &options);
+    assert_eq!(report(&mut load, 0)["sent"], 10, "nobody asked for replies");
+    let ended = Ended::of(load.args(["--replies", "echo"]));
+    ended.said(1, &["expected replies to 10 tuples, found none", "--replies"]);
+    assert_eq!(serde_json::from_str::<Value>(&ended.out).unwrap()["replies"], 0);
+}
+
+#[test]
 fn e2e_a_response_of_http_that_refuses_is_counted() {
     let (address, requests) = serve(1, |mut stream| {
         let (mut text, mut piece, mut requests) = (Vec::new(), [0; 4096], 0_u64);
@@ -178,6 +189,7 @@ fn e2e_what_cannot_be_sent_is_refused_before_anything_is() {
         ("tcp", &["--linger=-1"], "--linger"),
         ("tcp", &["--pill", "7", "--replies", "lines"], "--pill"),
         ("udp", &["--replies", "lines"], "expected replies that udp has, found lines"),
+        ("udp", &["--size", "65508"], "at most 65507 bytes over udp, found one of 65508"),
     ] {
         Ended::of(&mut load(transport, nowhere, options)).said(2, &[words]);
     }

@@ -9,6 +9,9 @@ use crate::{Error, IdPlace};
 /// Senders of one load at most.
 pub const MOST_SENDERS: usize = 256;
 
+/// What a datagram of IPv4 carries.
+const MOST_DATAGRAM_BYTES: usize = 65_507;
+
 /// How tuples are carried.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Transport {
@@ -134,6 +137,13 @@ impl GeneratorPlan {
         let tuples = self.tuples.all();
         if tuples.is_empty() || tuples.iter().any(Vec::is_empty) {
             return Err(Error::input("expected tuples of a byte or more, found one without any. Leave empty ones out"));
+        }
+        let longest = tuples.iter().map(Vec::len).max().unwrap_or(0);
+        if self.transport == Transport::Udp && longest > MOST_DATAGRAM_BYTES {
+            return Err(Error::input(format!(
+                "expected tuples of at most {MOST_DATAGRAM_BYTES} bytes over udp, found one of {longest}. A tuple is one \
+                 datagram: make it smaller, or send it over tcp"
+            )));
         }
         if let Some(place) = self.id {
             tuples.iter().try_for_each(|tuple| place.expect_room(tuple))?;
