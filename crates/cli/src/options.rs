@@ -490,6 +490,11 @@ pub struct TailOptions {
     pub json: bool,
 }
 
+fn encoders(text: &str) -> Result<NonZeroUsize, String> {
+    let wrong = |_| format!("expected 1 thread or more, found '{text}'. Leave --encoders out for one a processor");
+    text.parse().map_err(wrong)
+}
+
 /// A share of the traces, those that took longest.
 #[derive(Clone, Copy, Debug)]
 pub struct Slowest(pub Quantile);
@@ -499,7 +504,7 @@ impl FromStr for Slowest {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("expected a percentage above 0 and below 100, such as 1 or 0.1, found '{text}'. Write --slowest 1")
+            format!("expected a percentage from 0.0001 to 99.9999, such as 1 or 0.1, found '{text}'. Write --slowest 1")
         };
         let share = QuantileList::from_str(text).ok().filter(|list| list.0.len() == 1).ok_or_else(wrong)?.shares()[0];
         let rest = 1_000_000_u32.checked_sub(share.share()).filter(|rest| (1..1_000_000).contains(rest));
@@ -744,7 +749,7 @@ pub struct CollectOptions {
     #[arg(long, value_enum)]
     pub codec: Option<CodecWord>,
     /// Threads that encode them [default: as many as there are processors]
-    #[arg(long, value_name = "THREADS")]
+    #[arg(long, value_name = "THREADS", value_parser = encoders)]
     pub encoders: Option<NonZeroUsize>,
     /// Print what was collected as JSON
     #[arg(long)]

@@ -212,8 +212,9 @@ final class Pool {
         }
         if (!isTableTold) {
             isTableTold = true;
-            Complaint.say("all " + entryCount + " channels of the pool are in use; stamps of further threads and"
-                + " points are counted, not stored. Raise TICKSCOPE_POOL_BYTES");
+            Complaint.say("all " + entryCount + " channels of the pool are in use, those of ended threads too"
+                + " until a collector takes them; stamps of further threads and points are counted, not stored."
+                + " Collect while it runs, or raise TICKSCOPE_POOL_BYTES");
         }
         return 0;
     }

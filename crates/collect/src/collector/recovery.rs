@@ -329,10 +329,15 @@ impl Collector {
             events.push(Event { value: Some(number), ..self.event(EventKind::StampsUnwritten, text) });
         }
         for (what, number) in pool.homeless() {
-            let text = format!(
-                "{number} by {}; open a channel under a valid name before stamping, and stamp before closing it",
-                pool.process()
-            );
+            let remedy = match what {
+                EventKind::StampsWithoutChannel => {
+                    "no channel was opened, or all of its pool were in use: those of ended threads are free again once \
+                     a collector took them. Collect while it runs (--follow), or raise TICKSCOPE_POOL_BYTES"
+                }
+                EventKind::StampsAfterClose => "stamp before closing a channel",
+                _ => "open a channel under a valid name",
+            };
+            let text = format!("{number} by {}; {remedy}", pool.process());
             events.push(Event { value: Some(count(number)), ..self.event(what, text) });
         }
         events
