@@ -21,19 +21,23 @@ pub(crate) struct Named<'a> {
 
 /// Says that no channel matches a rule so far; `None`: some do.
 pub(crate) fn rule(run: &Run, named: &Named) -> Option<String> {
-    let all = listing(run)?;
+    let (found, channels) = unmatched(named, listing(run)?);
+    let hint = || hint(run, named, &channels);
+    found.map(|found| format!("{found}; the rule stays, for channels of programs that are opened later. {}", hint()))
+}
+
+/// What no rule is for, or that nothing is there; and the channels that rules are for.
+fn unmatched(named: &Named, all: Vec<Channel>) -> (Option<String>, Vec<Channel>) {
     let (own, channels): (Vec<_>, Vec<_>) = all.into_iter().partition(|channel| own_points::are(&channel.point));
-    let is_matched = |channels: &[Channel]| channels.iter().any(|channel| named.is(channel));
-    (!is_matched(&channels)).then(|| {
-        let (glob, hint) = (named.glob, hint(run, named, &channels));
-        let found = match is_matched(&own) {
-            true => {
-                format!("only tickscope's own points match '{glob}' so far, and no rule is for them: they are evidence")
-            }
-            false => format!("no channel matches '{glob}' so far"),
-        };
-        format!("{found}; the rule stays, for channels of programs that are opened later. {hint}")
-    })
+    let [is_own, is_theirs] = [&own, &channels].map(|of| of.iter().any(|channel| named.is(channel)));
+    let glob = named.glob;
+    let found = (!is_theirs).then(|| match is_own {
+        true => {
+            format!("only tickscope's own points match '{glob}' so far, and no rule is for them: they are evidence")
+        }
+        false => format!("no channel matches '{glob}' so far"),
+    });
+    (found, channels)
 }
 
 /// Fails if nothing that was named is under `keep`.
@@ -115,5 +119,18 @@ mod tests {
             [true, true, false, false]
         );
         assert!(of(node(1)).is_none() && of(json!({ "node": "app", "failed": "x", "channels": [] })).is_none());
+    }
+
+    #[test]
+    fn no_rule_is_for_tickscopes_own_points_and_none_is_listed() {
+        let of = |points: &[&str]| {
+            let channel = |point: &&str| Channel { node: "app".into(), point: (*point).into(), policy: String::new() };
+            unmatched(&Named { glob: "*", node: None }, points.iter().map(channel).collect())
+        };
+        let (found, listed) = of(&["probe-request-sent", "sent"]);
+        assert_eq!((found, listed.len(), listed[0].point.as_str()), (None, 1, "sent"));
+        let (found, listed) = of(&["probe-request-sent"]);
+        assert!(found.unwrap().starts_with("only tickscope's own points match '*'") && listed.is_empty());
+        assert!(of(&[]).0.unwrap().starts_with("no channel matches '*'"));
     }
 }
