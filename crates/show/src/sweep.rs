@@ -160,6 +160,15 @@ fn heads(measures: &[Measure]) -> Vec<String> {
     bare.iter().enumerate().map(numbered).collect()
 }
 
+/// The name of one measure where it stands by itself: `p99`, and what it is of where another is called the same.
+fn name(measures: &[Measure], at: usize) -> String {
+    let heads = heads(measures);
+    match heads[at].split_once(" (") {
+        Some((head, _)) => format!("{head} {}", told(&measures[at])),
+        None => heads[at].clone(),
+    }
+}
+
 fn age(of: AgeFigure) -> &'static str {
     match of {
         AgeFigure::Average => "average age",
@@ -265,5 +274,6 @@ mod tests {
         let all = [stage("a", 0.5), stage("a", 0.99), stage("b", 0.99)];
         assert_eq!(heads(&all), ["p50", "p99 (1)", "p99 (2)"]);
         assert_eq!(measured(&all), "p50, p99 (1) of a; p99 (2) of b");
+        assert_eq!([0, 1, 2].map(|at| name(&all, at)), ["p50", "p99 of a", "p99 of b"]);
     }
 }

@@ -7,7 +7,7 @@
 use tickscope_analysis::{SweepFigure, SweepPoint, SweepTable};
 use tickscope_store::ParameterValue;
 
-use super::{heads, measured};
+use super::{measured, name};
 use crate::drawn_figure::DrawnFigure;
 use crate::plot::{Axis, Figure, Ink, power_of_ten};
 use crate::quantity::counted;
@@ -72,7 +72,7 @@ impl Plot<'_> {
         if all.is_empty() {
             return None;
         }
-        let y = Axis::of_durations_by_spread(all.into_iter()).named(&heads(&self.table.measures)[measure]);
+        let y = Axis::of_durations_by_spread(all.into_iter()).named(&name(&self.table.measures, measure));
         let (x, is_number) = self.axis();
         let mut figure = Figure::plane(x, y);
         for (number, values) in shown.iter().enumerate() {
