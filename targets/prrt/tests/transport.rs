@@ -118,6 +118,22 @@ fn a_gap_of_ids_is_as_many_blocks_as_fit_between_their_neighbours() {
 }
 
 #[test]
+fn rounds_that_were_asked_for_before_anything_came_of_a_block_count() {
+    let (mut receiver, asked) = asked_after(&[(0, 2), (4, 2)]);
+    assert_eq!(asked, [2]);
+    let (kind, session, sequence) = (PacketKind::Parity, 7, 2);
+    let (index, k, n, filled, left_us, base, sent_ns, rtt_us) = (2, 2, 6, 2, 50_000, 2, 0, 1000);
+    let header = Header { kind, index, k, n, filled, session, left_us, base, sequence, sent_ns, rtt_us };
+    let mut bytes = Vec::new();
+    header.write(b"some parity", &mut bytes);
+    assert!(receiver.handle(&bytes, 5 * MS).is_some());
+    assert!(receiver.feedback(8 * MS, &mut bytes).is_some());
+    let Ok(Packet::Feedback(_, feedback)) = Packet::parse(&bytes) else { panic!("it is no feedback") };
+    let told: Vec<_> = feedback.blocks.iter().map(|block| (block.base, block.round, block.needs)).collect();
+    assert_eq!(told, [(2, 2, 1)]);
+}
+
+#[test]
 fn ids_that_leap_make_a_receiver_ask_for_no_more_than_it_has_room_for() {
     let (mut receiver, asked) = asked_after(&[(0, 1), (MOST_ID - 40, 1), (MOST_ID, 1)]);
     assert_eq!(asked.len(), 128 + 39);
