@@ -64,14 +64,15 @@ def main() -> None:
     words = arguments.parse_args()
     sign_test(words.pairs)
     rows = []
-    print(f"{'policy':12}{'events/s alone':>16}{'change %':>10}   interval", file=sys.stderr if words.json else sys.stdout)
+    to = sys.stderr if words.json else sys.stdout
+    print(f"{'policy':12}{'events/s alone':>16}{'change %':>10}   interval", file=to)
     for policy in words.policies:
         row = compared(words, policy)
         rows.append(row)
         percent, sure = row["percent"], 100 * row["confidence"]
         interval = f"[{percent['lo']:+.1f}, {percent['hi']:+.1f}] at {sure:.1f} %, {words.pairs} pairs"
         line = f"{policy:12}{row['alone']:16.0f}{percent['median']:+10.1f}   {interval}"
-        print(line, file=sys.stderr if words.json else sys.stdout, flush=True)
+        print(line, file=to, flush=True)
     if words.json:
         print(json.dumps(rows))
 

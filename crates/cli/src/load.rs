@@ -32,7 +32,7 @@ pub fn load(options: &GeneratorOptions) -> Result<(), Failure> {
     match report {
         LoadReport { ended: Some(why), .. } => Err(Failure::work(format!("the load ended before its time: {why}"))),
         LoadReport { replies: Some(0), sent: sent @ 1.., .. } => Err(Failure::work(format!(
-            "expected replies to {}, found none: does {} answer, and in this form? Leave --replies out where it does not",
+            "expected replies to {}, found none: does {} answer, and in this form? Else leave --replies out",
             counted(sent, "tuple"),
             plan.address
         ))),

@@ -141,8 +141,8 @@ impl GeneratorPlan {
         let longest = tuples.iter().map(Vec::len).max().unwrap_or(0);
         if self.transport == Transport::Udp && longest > MOST_DATAGRAM_BYTES {
             return Err(Error::input(format!(
-                "expected tuples of at most {MOST_DATAGRAM_BYTES} bytes over udp, found one of {longest}. A tuple is one \
-                 datagram: make it smaller, or send it over tcp"
+                "expected tuples of at most {MOST_DATAGRAM_BYTES} bytes over udp, found one of {longest}. A tuple is \
+                 one datagram: make it smaller, or send it over tcp"
             )));
         }
         if let Some(place) = self.id {

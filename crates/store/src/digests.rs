@@ -4,8 +4,8 @@
 //! list ends with its own digest, so that an edited list shows too. Assumes: no two different files meet in 128 bits
 //! by chance (XXH3 is no defence against somebody who wants that). Guarantees: of an ended run, every changed,
 //! missing and added file is a [`Difference`]. Deliberately absent: files that are derived from the others and
-//! written at any later time (`durations/`, `report.html`; the former name what they were derived from), and hidden files, which
-//! readers skip. Traces that are joined after the end are added to the list.
+//! written at any later time (`durations/`, `report.html`; the former name what they were derived from), and hidden
+//! files, which readers skip. Traces that are joined after the end are added to the list.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

@@ -261,7 +261,7 @@ pub(crate) fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
     if entries > 0 && ours == 0 { Err(wrong("a directory of other files, and no pool")) } else { Ok(()) }
 }
 
-/// Refuses a directory that nobody stamped into yet, for a collector that does not wait and a run that is not there yet.
+/// Refuses a directory that nobody stamped into yet, for a collector that does not wait and begins a run.
 fn expect_used(directory: &Path, run: &Path) -> Result<(), Error> {
     let is_empty = std::fs::read_dir(directory).is_ok_and(|mut listing| listing.next().is_none());
     if !is_empty || Paths::of(run).manifest().exists() {
