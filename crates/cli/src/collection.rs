@@ -7,7 +7,7 @@ use tickscope_tick::counted;
 
 use crate::failure::Failure;
 use crate::options::CollectOptions;
-use crate::output::{line, print_json_line};
+use crate::output::{line, note, print_json_line};
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
@@ -23,6 +23,14 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
         segments: EncodingChoice { codec: codec.map(Codec::from), encoders: *encoders },
     })?;
     let keyless = collected.report.keyless;
+    let Report { stamps, pools_ended, left_alone, .. } = collected.report;
+    if !follow && stamps + pools_ended + left_alone == 0 && collected.held.is_empty() {
+        note(format_args!(
+            "no program has stamped into {} since it was last collected: is it what TICKSCOPE_DIR names? --follow waits \
+             for one",
+            directory.display()
+        ));
+    }
     let whole = if keyless == 0 {
         Ok(())
     } else {

@@ -590,7 +590,8 @@ fn e2e_stamps_are_not_collected_into_a_run_that_others_made_and_both_stay_whole(
 fn e2e_a_collection_without_a_stamp_is_no_whole_run_whoever_asks_it() {
     let (site, directory) = (Site::new("empty"), StampDirectory::new("e2e-empty"));
     fs::create_dir_all(&directory.0).unwrap();
-    collect_into(&directory.0, &site.run_directory(), &[]).json(0);
+    let collected = collect_into(&directory.0, &site.run_directory(), &[]);
+    collected.said(0, &["no program has stamped into", "TICKSCOPE_DIR", "--follow"]);
     for command in ["show", "report", "check", "figures"] {
         let asked = Ended::of(tickscope(&[command]).arg(site.run_directory()));
         asked.said(1, &["no stamp is stored in it"]);

@@ -85,9 +85,6 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     let CollectorSettings { directory, run, node, follow, .. } = settings;
     Event::expect_node(node).map_err(Error::input)?;
     expect_stamp_directory(directory)?;
-    if !follow && !settings.conducted {
-        expect_used(directory, run)?;
-    }
     let part = match settings.conducted {
         true => None,
         false => {
@@ -259,19 +256,6 @@ pub(crate) fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
         ours += usize::from(pool || of_a_user || own || name.starts_with("refused-"));
     }
     if entries > 0 && ours == 0 { Err(wrong("a directory of other files, and no pool")) } else { Ok(()) }
-}
-
-/// Refuses a directory that nobody stamped into yet, for a collector that does not wait and begins a run.
-fn expect_used(directory: &Path, run: &Path) -> Result<(), Error> {
-    let is_empty = std::fs::read_dir(directory).is_ok_and(|mut listing| listing.next().is_none());
-    if !is_empty || Paths::of(run).manifest().exists() {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "expected stamps in {}, found an empty directory: no program that TICKSCOPE_DIR named it to has stamped. Name \
-         the one that it names, start the program, or wait for it with --follow",
-        directory.display()
-    )))
 }
 
 /// This collector's part in a run that nobody conducts: several may meet there, one after another or at once.
