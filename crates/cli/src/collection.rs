@@ -26,8 +26,8 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
     let Report { stamps, pools_ended, left_alone, .. } = collected.report;
     if !follow && stamps + pools_ended + left_alone == 0 && collected.held.is_empty() {
         note(format_args!(
-            "no program has stamped into {} since it was last collected: is it what TICKSCOPE_DIR names? --follow waits \
-             for one",
+            "no program has stamped into {} since it was last collected: is it what TICKSCOPE_DIR names? --follow \
+             waits for one",
             directory.display()
         ));
     }
