@@ -41,6 +41,8 @@ def test_a_run_is_packed_as_tar_reads_it_and_unpacked_as_it_was(command, swingin
     assert shown[0] == shown[1]
     command("unpack", tmp_path / "a.tar", "--out", tmp_path / "b", code=2)
     command("pack", swinging_run, "--out", tmp_path / "a.tar", code=2)
+    assert "./- is one of that name" in command("pack", swinging_run, "--out", "-", code=2, cwd=tmp_path).stderr
+    assert not (tmp_path / "-").exists()
 
 
 def test_a_run_that_is_not_what_it_was_is_neither_packed_nor_unpacked(command, swinging_run, tmp_path):
@@ -83,6 +85,8 @@ def test_runs_are_listed_with_their_state_and_removed_only_when_somebody_says_so
     assert set(runs) == {"one", "cut", "torn"} and runs["torn"]["fault"]
     assert (runs["one"]["state"], runs["cut"]["state"]) == ("ended", "cut-off")
     assert set(runs["one"]["nodes"]) == {"client", "server"} and runs["one"]["lasted_ms"] > 0
+    assert by_name(command("runs", one, "--json")) == {"one": runs["one"]}, "a run that is named is a list of one"
+    assert command("runs", one).stdout.startswith(f"{one}: ")
     assert runs["one"]["findings"] == len(table["findings"]) and runs["cut"]["findings"] is None
     assert runs["one"]["stamps"] > 0 and runs["one"]["bytes"] > 0
     times = runs["one"]["time_of_day"]
@@ -245,6 +249,9 @@ def test_runs_that_are_not_one_are_refused_and_nothing_is_left(command, swinging
     (cut / "run.json").write_text(json.dumps(manifest | {"ended_unix_ms": None}))
     refused = {
         "server in both. Rename that of the second: --rename server=server-2": (swinging_run, steady_run),
+        # What the second run calls it, whatever it is to be called.
+        "server in both. Rename that of the second: --rename client=server-2":
+            (swinging_run, steady_run, "--rename", "client=server", "--rename", "server=other"),
         "found one twice": (swinging_run, swinging_run, *RENAMED),
         "found 'nobody'. Name one of": (swinging_run, steady_run, "--rename", "nobody=a"),
         "found no '='": (swinging_run, steady_run, "--rename", "client"),
@@ -253,6 +260,8 @@ def test_runs_that_are_not_one_are_refused_and_nothing_is_left(command, swinging
     }
     for why, words in refused.items():
         assert why in " ".join(command("merge", *words, *out, code=2).stderr.split()), why
+    none = command("merge", "one", "other", "--out", "both", code=2, cwd=tmp_path).stderr
+    assert "cannot open the run one: No such file" in none and "correct the path, or make one: tickscope run" in none
     assert "it has no end" in command("merge", swinging_run, cut, *RENAMED, *out, code=1).stderr
     table = next((cut / "channels").glob("*.parquet"))
     shutil.copytree(steady_run, tmp_path / "torn")

@@ -128,7 +128,10 @@ pub fn runs_below(folder: &Path) -> Vec<PathBuf> {
 
 fn known_runs() -> String {
     let runs = runs_below(Path::new(RUNS));
-    if runs.is_empty() { "there is none below runs/ here".into() } else { format!("below runs/ {}", list(&runs)) }
+    if runs.is_empty() {
+        return "there is none below runs/ here; correct the path, or make one: tickscope run FILE.toml".into();
+    }
+    format!("below runs/ {}", list(&runs))
 }
 
 /// `are a, b and 3 more`, the newest first.

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use serde::Serialize;
 use tickscope_analysis::{FaultJson, Query, RunTimes, analyse_counts, unknown_loss};
-use tickscope_store::{Channel, Error, Run, RunRemoval, RunState, utc};
+use tickscope_store::{Channel, Error, Paths, Run, RunRemoval, RunState, utc};
 use tickscope_tick::{counted, printable};
 
 use crate::archive::{self, Packed};
@@ -51,7 +51,8 @@ struct RunJson {
     time_of_day: Option<RunTimes>,
 }
 
-/// Lists the runs of a folder, newest first; a run that is damaged or cannot be read ends it with exit code 1.
+/// Lists the runs of a folder, newest first, or the one that it is; a run that is damaged or cannot be read ends it
+/// with exit code 1.
 pub fn runs(options: &RunsOptions) -> Result<(), Failure> {
     let folder = &options.folder;
     let shown = folder.display();
@@ -62,13 +63,17 @@ pub fn runs(options: &RunsOptions) -> Result<(), Failure> {
     }
     fs::read_dir(folder).map_err(|e| Failure::from(Error::io(folder, "list", e)))?;
     let mut to_analyse = ANALYSED_BYTES;
-    let runs: Vec<RunJson> = runs_below(folder).into_iter().map(|path| RunJson::of(path, &mut to_analyse)).collect();
+    let is_run = Paths::of(folder).manifest().exists();
+    let places = if is_run { vec![folder.clone()] } else { runs_below(folder) };
+    let runs: Vec<RunJson> = places.into_iter().map(|path| RunJson::of(path, &mut to_analyse)).collect();
     let troubles: Vec<String> = runs.iter().filter_map(RunJson::trouble).collect();
     if options.json {
         print_json(&Report { version: 1, runs })?;
     } else {
         runs.iter().try_for_each(|run| line(run.sentence()))?;
-        line(format_args!("{} below {shown}", counted(runs.len(), "run")))?;
+        if !is_run {
+            line(format_args!("{} below {shown}", counted(runs.len(), "run")))?;
+        }
     }
     match &troubles[..] {
         [] => Ok(()),
@@ -287,6 +292,11 @@ pub fn pack(options: &PackOptions) -> Result<(), Failure> {
     let run = chosen_run::open(Some(&options.run))?;
     let name = run.root().canonicalize().ok().and_then(|root| Some(root.file_name()?.to_string_lossy().into_owned()));
     let file = options.out.clone().unwrap_or_else(|| format!("{}.tar", name.unwrap_or("run".into())).into());
+    if file == Path::new("-") {
+        let found =
+            "expected a file that is whole or not there, found standard output. Name one; ./- is one of that name";
+        return Err(Failure::input(found));
+    }
     if file.exists() {
         let shown = file.display();
         return Err(Failure::input(format!(

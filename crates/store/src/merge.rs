@@ -73,10 +73,11 @@ impl<'a> Merge<'a> {
         expect_alike(one, other)?;
         let nodes: Vec<Node> = one.nodes.iter().cloned().chain(names.nodes(other)).collect();
         let mut known = BTreeSet::new();
-        if let Some(twice) = nodes.iter().map(|node| &node.name).find(|name| !known.insert(*name)) {
+        if let Some(at) = nodes.iter().position(|node| !known.insert(&node.name)) {
+            let (twice, own) = (&nodes[at].name, &other.nodes[at - one.nodes.len()].name);
             return Err(format!(
                 "expected other nodes in each run, found {twice} in both. Rename that of the second: --rename \
-                 {twice}={twice}-2"
+                 {own}={twice}-2"
             ));
         }
         let (run, first_node) = (merged_id(one, other, renamed), one.nodes.len() as u32);

@@ -10,7 +10,7 @@ use super::written;
 
 #[derive(Debug, Args)]
 pub struct RunsOptions {
-    /// The folder that the runs lie in
+    /// The folder that the runs lie in, or a run
     #[arg(default_value = "runs", value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
     /// Print them as JSON
