@@ -53,6 +53,7 @@ def test_a_flame_graph_weighs_the_least_total_and_what_the_bounds_leave_open(mad
         stack, weight = line.rsplit(" ", 1)
         weights[tuple(stack.split(";"))] = int(weight)
     stages = {stage["stage"]: stage for stage in made["table"]["stages"] if stage["role"] == "path"}
+    fractions = 0
     for name in stages:
         frame = ("end-to-end", name.split(".")[0], name)
         of = [row for row in made["rows"] if row["stage"] == name and row["outcome"] == "measured"]
@@ -63,7 +64,8 @@ def test_a_flame_graph_weighs_the_least_total_and_what_the_bounds_leave_open(mad
             continue
         least, most = weights.pop(frame), weights.pop((*frame, "within the bounds"))
         assert lo - 1 < least <= lo and hi <= least + most < hi + 1, name
-    assert not weights and stages
+        fractions += lo.denominator > 1 and hi.denominator > 1
+    assert not weights and stages and fractions > 0, "totals of whole nanoseconds tell nothing of rounding"
     expect_all_counted(made, report)
 
 
