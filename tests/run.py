@@ -227,6 +227,8 @@ def print_left_out(heavy):
         print("left out: the pages in a browser, there is no chromium. Install chromium")
     if shutil.which("babeltrace2") is None:
         print("left out: export --ctf read by babeltrace2, there is none. Run scripts/setup.sh as root")
+    if shutil.which("capinfos") is None:
+        print("left out: imported packets beside capinfos, there is none. Install wireshark-common")
     if shutil.which("tshark") is None:
         print("left out: the dissector of PRRT, there is no tshark. Install tshark")
     if not list((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark")):

@@ -291,6 +291,25 @@ def test_captured_packets_are_stamps_of_the_kernel_by_their_ports_and_an_id_in_t
         assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.skipif(shutil.which("capinfos") is None, reason="there is no capinfos. Install wireshark-common")
+def test_capinfos_counts_as_many_packets_and_has_the_same_first_and_last_time(command, tmp_path):
+    begin, ports = 1_763_849_123, [(40000, 7400), (7400, 40000)]
+    packets = [(begin + number, 999_999_000 + 13 * number, ports[number % 2], struct.pack("<qq", 0, number // 2))
+               for number in range(76)]
+    mapping = PACKETS.replace("payload 4", "payload 8")
+    for name, others in (("all", []), ("some", [(begin + 80, 5, (53, 53), b"")])):
+        (tmp_path / name).mkdir()
+        said = imported(command, tmp_path / name, mapping, net_pcap=capture(packets + others)).stdout
+        (file,) = json.loads(said)["files"]
+        words = ["capinfos", "-T", "-m", "-r", "-S", "-c", "-a", "-e", tmp_path / name / "net.pcap"]
+        told = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip().split(",")
+        assert int(told[1]) == file["stamps"] + file["others"] == len(packets + others)
+        stamps = (tmp_path / name / "run/stamps/node=host").iterdir()
+        ticks = sorted(tick for point in stamps for tick in parquet.read_table(point)["tick"].to_pylist())
+        assert Fraction(told[2]) == Fraction(ticks[0], 10**9)
+        assert (Fraction(told[3]) == Fraction(ticks[-1], 10**9)) == (not others), "the last is of another port"
+
+
 def test_a_table_of_parquet_goes_in_by_the_names_of_its_columns(command, tmp_path):
     rows = 1000
     columns = {"seq": list(range(rows)), "t1": [10**9 + 1000 * i for i in range(rows)], "text": ["x"] * rows,
@@ -314,6 +333,94 @@ def test_a_table_of_parquet_goes_in_by_the_names_of_its_columns(command, tmp_pat
     assert "a.parquet" in said and "expected Parquet" in said
 
 
+ARROW = """[[file]]
+path = "a.arrow"
+format = "arrow"
+node = "n"
+clock = "realtime"
+unit = "ns"
+id = "seq"
+value = "length"
+point_column = "where"
+time = "at"
+[layout]
+path = ["n.begin", "n.end"]
+"""
+BEGIN_NS = 1_763_849_123_000_000_001
+
+
+def arrow_table(rows):
+    """Two rows an id, the second 5 ns later for each id; beside what is wanted a column of each kind that is not."""
+    number = [i // 2 for i in range(rows)]
+    at = [BEGIN_NS + 1000 * (i // 2) + 5 * (i // 2) * (i % 2) for i in range(rows)]
+    columns = {
+        "other": arrow.array([0.5] * rows), "seq": arrow.array([of - 7 for of in number], arrow.int16()),
+        "name": arrow.array(["x" * (i % 70) for i in range(rows)]).dictionary_encode(),
+        "none": arrow.nulls(rows), "raw": arrow.array([b"\0\xff"] * rows),
+        "where": arrow.array(["end" if i % 2 else "begin" for i in range(rows)], arrow.large_string()),
+        "at": arrow.array([None if i == 14 else of for i, of in enumerate(at)], arrow.timestamp("ns")),
+        "length": arrow.array([2**32 - 1 - of for of in number], arrow.uint32()), "is": arrow.array([True] * rows),
+    }
+    return arrow.table(columns)
+
+
+def written(table, stream, rows_a_batch=None, **how):
+    sink, options = arrow.BufferOutputStream(), arrow.ipc.IpcWriteOptions(**how)
+    with (arrow.ipc.new_stream if stream else arrow.ipc.new_file)(sink, table.schema, options=options) as to:
+        to.write_table(table, max_chunksize=rows_a_batch)
+    return sink.getvalue().to_pybytes()
+
+
+def test_a_table_of_arrow_goes_in_whatever_its_batches_and_comes_out_to_the_nanosecond(command, tmp_path):
+    rows = 20_000  # columns of more bytes than are in memory at once
+    table = arrow_table(rows)
+    for name, stream, rows_a_batch in (("file", False, None), ("stream", True, 999)):
+        (tmp_path / name).mkdir()
+        whole = written(table, stream, rows_a_batch)
+        (file,) = json.loads(imported(command, tmp_path / name, ARROW, a_arrow=whole).stdout)["files"]
+        assert (file["rows"], file["stamps"], file["not_taken"]) == (rows, rows - 1, 1)
+        found = durations(command, tmp_path / name / "run", 0)
+        stage = {key[1]: row["estimate_ticks"] for key, row in found.items() if key[2] != "end-to-end"}
+        assert stage == {of - 7: "" if of == 7 else str(5 * of) for of in range(rows // 2)}
+        stamps = parquet.read_table(tmp_path / name / "run/stamps/node=n/point=end").to_pylist()
+        assert all(row["value"] == 2**32 - 1 - (row["id"] + 7) for row in stamps) and len(stamps) == rows // 2
+
+
+def replaced(table, name, column):
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def test_what_is_wrong_with_a_table_of_arrow_is_refused_with_what_helps(command, tmp_path):
+    table = arrow_table(40)
+    whole, stream = written(table, False), written(table, True)
+    nested = table.append_column("list", arrow.array([[1]] * 40))
+    cases = [(whole[:-20], "cut off"), (whole[:200], "cut off"), (stream[:-8], "cut off"), (stream[:-40], "cut off"),
+             (b"ARROW1", "cut off"), (b"seq,at\n1,2\n", "found other bytes"),
+             (whole[:8] + b"\0" + whole[9:], "damaged"),
+             (written(table, False, compression="zstd"), "IpcWriteOptions"), (written(nested, True), "'list'"),
+             (written(table.drop_columns(["at"]), False), "expected a column 'at', found other, seq"),
+             (written(replaced(table, "seq", table["seq"].cast(arrow.float64())), False), "whole numbers.*'seq'.*Cast"),
+             (written(replaced(table, "where", table["where"].dictionary_encode()), False), "'where'.*a dictionary"),
+             (written(replaced(table, "at", table["at"].cast(arrow.int64()).cast(arrow.timestamp("us"))), True),
+              "expected times in ns in 'at', as `unit` says, found us. Correct `unit`"),
+             (written(replaced(table, "seq", arrow.array([None] * 40, arrow.int64())), False), r"a.arrow:1: .*whole"),
+             (written(replaced(table, "where", arrow.array(["x" * 70_000] * 40)), True), "row 1: .*most 65536 bytes"),
+             (written(arrow.table({"seq": table["seq"]}), False), "a.arrow")]
+    for text, expected in cases:
+        said = imported(command, tmp_path, ARROW, code=2, a_arrow=text).stderr
+        assert re.search(expected, said) and "a.arrow" in said, (expected, said)
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_table_of_parquet_that_says_another_unit_than_the_mapping_is_refused(command, tmp_path):
+    mapping = ARROW.replace("arrow", "parquet").replace('unit = "ns"', 'unit = "us"')
+    table = replaced(arrow_table(40), "length", arrow.array(range(40)))
+    parquet.write_table(table.drop_columns(["none", "raw", "is"]), tmp_path / "a.parquet", compression="zstd")
+    said = imported(command, tmp_path, mapping, code=2).stderr
+    assert "expected times in us in 'at', as `unit` says, found ns. Correct `unit`" in said
+    imported(command, tmp_path, mapping.replace('unit = "us"', 'unit = "ns"'))
+
+
 def test_spans_that_were_exported_come_back_with_the_same_durations_and_say_what_was_lost(command, tmp_path):
     source = lossy_run.make(tmp_path / "source")
     command("export", source, "--otlp", tmp_path / "all.otlp")
@@ -331,6 +438,29 @@ def test_spans_that_were_exported_come_back_with_the_same_durations_and_say_what
     cut = (tmp_path / "all.otlp").read_bytes()[:-3]
     shutil.rmtree(tmp_path / "run")
     assert "cut off" in imported(command, tmp_path, mapping, code=2, all_otlp=cut).stderr
+
+
+def spans(service, name, traces):
+    """OTLP's protobuf: a service's spans of that name, each of a trace, from its number on for 100 ns."""
+    def field(number, body):
+        low, high = len(body) & 0x7F | 0x80, len(body) >> 7
+        return bytes([number << 3 | 2, low, high]) + body
+
+    def span(of):
+        times = b"\x39" + struct.pack("<Q", BEGIN_NS + of) + b"\x41" + struct.pack("<Q", BEGIN_NS + of + 100)
+        return field(2, field(1, struct.pack(">QQ", 0, of)) + field(2, b"8 bytes.") + field(5, name) + times)
+
+    attribute = field(1, field(1, b"service.name") + field(2, field(1, service)))
+    return field(1, field(1, attribute) + field(2, b"".join(map(span, traces))))
+
+
+def test_spans_of_another_service_are_counted_though_they_have_the_same_name(command, tmp_path):
+    mapping = ('[[file]]\npath = "a.otlp"\nformat = "otlp"\nnode = "n"\nclock = "realtime"\nid = "trace"\n'
+               'service = "relay"\npoints = { begin = "handle start", end = "handle end" }\n')
+    both = spans(b"relay", b"handle", range(5, 9)) + spans(b"other", b"handle", range(100, 107))
+    (file,) = json.loads(imported(command, tmp_path, mapping, a_otlp=both).stdout)["files"]
+    assert (file["stamps"], file["others"]) == (8, 7)
+    assert {number for _, number, _ in durations(command, tmp_path / "run", 0)} == set(range(5, 9))
 
 
 @pytest.mark.parametrize("mapping, text, expected", [

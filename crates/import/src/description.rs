@@ -83,6 +83,8 @@ enum Format {
     Otlp,
     /// A table of Parquet.
     Parquet,
+    /// A table of Arrow's IPC, file or stream.
+    Arrow,
 }
 
 /// Reads a mapping; paths in it start at `folder`.
@@ -131,6 +133,7 @@ impl Format {
             Self::Pcap => Form::Packets,
             Self::Otlp => Form::Spans,
             Self::Parquet => Form::Parquet,
+            Self::Arrow => Form::Arrow,
         }
     }
 }

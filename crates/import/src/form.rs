@@ -62,7 +62,11 @@ impl Table {
 
     /// All that records of it are asked for, in this order.
     pub fn columns_wanted(&self) -> Vec<String> {
-        [self.keys(), self.times_wanted()].concat()
+        let point = match &self.times {
+            Times::Named { point, .. } => vec![point.clone()],
+            _ => Vec::new(),
+        };
+        [self.keys(), self.times_wanted(), point].concat()
     }
 }
 
@@ -159,6 +163,15 @@ impl ReadClock {
             ));
         }
         Ok(ticks)
+    }
+
+    /// Refuses a column that says itself that its times are in another unit.
+    pub fn expect_unit(&self, column: &str, found: Unit) -> Result<(), String> {
+        if self.unit == found {
+            return Ok(());
+        }
+        let (own, found, column) = (self.unit.name(), found.name(), shortened(column));
+        Err(format!("expected times in {own} in '{column}', as `unit` says, found {found}. Correct `unit`"))
     }
 }
 

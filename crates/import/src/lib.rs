@@ -1,4 +1,4 @@
-//! Runs out of other programs' files: tables of text or Parquet with an id and times in each row, events of the
+//! Runs out of other programs' files: tables of text, Parquet or Arrow with an id and times in each row, events of the
 //! kernel's tracers as text, captured packets, spans.
 //!
 //! Idea: a description says which column is what, and which clock was read where; each row becomes stamps of an
@@ -11,10 +11,12 @@
 //! Deliberately absent: brackets that the files do not prove; figures.
 #![forbid(unsafe_code)]
 
+mod arrow_rows;
 mod cells;
 mod description;
 mod error;
 mod events;
+mod flat_table;
 mod form;
 mod lines;
 mod packets;

@@ -6,14 +6,16 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use parquet::basic::{LogicalType, TimeUnit};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
+use parquet::schema::types::Type;
 use tickscope_store::guarded;
 
 use crate::error::Error;
-use crate::form::shortened_to;
+use crate::form::{Table, Unit, shortened_to};
 use crate::parquet_pages::CheckedFile;
 use crate::records::Record;
 
@@ -26,10 +28,15 @@ pub(crate) struct ParquetRows {
 
 impl ParquetRows {
     /// The rows, and the names of their columns.
-    pub fn of(input: File, file: &Path) -> Result<(Self, Vec<String>), Error> {
+    pub fn of(input: File, table: &Table) -> Result<(Self, Vec<String>), Error> {
+        let file = table.file.as_path();
         let damaged = |error: ParquetError| damaged(file, &error.to_string());
         let reader = held(file, || SerializedFileReader::new(input))?.map_err(damaged)?;
         let fields = reader.metadata().file_metadata().schema().get_fields();
+        for column in fields.iter().filter(|column| table.times_wanted().iter().any(|time| time == column.name())) {
+            let known = unit(column).map_or(Ok(()), |unit| table.clock.expect_unit(column.name(), unit));
+            known.map_err(|why| Error::input(file.display(), why))?;
+        }
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
         let rows = held(file, || RowIter::from_file_into(Box::new(CheckedFile(reader))))?;
         Ok((Self { rows, file: file.into(), number: 0 }, names))
@@ -62,6 +69,18 @@ impl ParquetRows {
             })
         };
         columns.map(cell).collect()
+    }
+}
+
+/// The unit that a column says its times are in.
+fn unit(column: &Type) -> Option<Unit> {
+    match column.get_basic_info().logical_type_ref()? {
+        LogicalType::Timestamp(time) => match time.unit {
+            TimeUnit::MILLIS => Some(Unit::Ms),
+            TimeUnit::MICROS => Some(Unit::Us),
+            TimeUnit::NANOS => Some(Unit::Ns),
+        },
+        _ => None,
     }
 }
 

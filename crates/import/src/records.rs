@@ -1,5 +1,5 @@
 //! The records of a file, each as cells under one line of names: what a table of text, a log of events, a capture of
-//! packets, spans and Parquet have in common.
+//! packets, spans, Parquet and Arrow have in common.
 //!
 //! Guarantees: memory does not grow with the file, but for spans, whose format wants a whole message; what is wrong is
 //! told with its line or its number.
@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 
+use crate::arrow_rows::ArrowRows;
 use crate::cells::{Separator, cells};
 use crate::error::Error;
 use crate::events::Events;
@@ -29,6 +30,8 @@ pub(crate) enum Form {
     Spans,
     /// Parquet.
     Parquet,
+    /// Arrow's IPC.
+    Arrow,
 }
 
 impl Form {
@@ -55,6 +58,7 @@ pub(crate) enum Records {
     Packets(Packets<File>),
     Spans(Spans),
     Parquet(ParquetRows),
+    Arrow(ArrowRows),
 }
 
 /// One record.
@@ -74,8 +78,12 @@ impl Records {
             Form::Packets => (Self::Packets(Packets::of(input, table)?), wanted()),
             Form::Spans => (Self::Spans(Spans::of(input, table)?), wanted()),
             Form::Parquet => {
-                let (rows, names) = ParquetRows::of(input, &table.file)?;
+                let (rows, names) = ParquetRows::of(input, table)?;
                 (Self::Parquet(rows), names)
+            }
+            Form::Arrow => {
+                let (rows, names) = ArrowRows::of(input, table)?;
+                (Self::Arrow(rows), names)
             }
         })
     }
@@ -103,6 +111,7 @@ impl Records {
             Self::Packets(packets) => packets.next(),
             Self::Spans(spans) => Ok(spans.next()),
             Self::Parquet(rows) => rows.next(),
+            Self::Arrow(rows) => rows.next(),
         }
     }
 
@@ -114,6 +123,7 @@ impl Records {
             Self::Packets(packets) => packets.number(),
             Self::Spans(spans) => spans.number(),
             Self::Parquet(rows) => rows.number(),
+            Self::Arrow(rows) => rows.number(),
         }
     }
 
@@ -128,7 +138,7 @@ impl Records {
             Self::Events(events) => events.others(),
             Self::Packets(packets) => packets.others(),
             Self::Spans(spans) => spans.others(),
-            Self::Cells { .. } | Self::Parquet(_) => 0,
+            Self::Cells { .. } | Self::Parquet(_) | Self::Arrow(_) => 0,
         }
     }
 }

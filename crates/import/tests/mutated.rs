@@ -18,7 +18,7 @@ use tickscope_import::import;
 type Files = &'static [(&'static str, &'static [u8])];
 
 /// What is mutated besides Parquet: a description, and its tables.
-const SAMPLES: [(&str, Files); 7] = [
+const SAMPLES: [(&str, Files); 8] = [
     (
         "xlap.yml",
         &[
@@ -105,7 +105,20 @@ const SAMPLES: [(&str, Files); 7] = [
             ("spans.pb", SPANS),
         ],
     ),
+    // As pyarrow writes them: two batches, a column that is not wanted, and its dictionary.
+    (
+        "arrow.toml",
+        &[
+            ("arrow.toml", ARROW),
+            ("file.arrow", include_bytes!("rows.file.arrow")),
+            ("stream.arrow", include_bytes!("rows.stream.arrow")),
+        ],
+    ),
 ];
+const ARROW: &[u8] = b"[[file]]\npath = \"file.arrow\"\nformat = \"arrow\"\nnode = \"h\"\nclock = \"monotonic\"\n\
+                       unit = \"ns\"\nid = \"id\"\npoint_column = \"where\"\ntime = \"at\"\n[[file]]\n\
+                       path = \"stream.arrow\"\nformat = \"arrow\"\nnode = \"h\"\nclock = \"monotonic\"\n\
+                       unit = \"ns\"\nid = \"id\"\npoint = \"one\"\ntime = \"at\"\n";
 const PACKETS: &[u8] = b"[[file]]\npath = \"net.pcap\"\nformat = \"pcap\"\nnode = \"h\"\nclock = \"realtime\"\n\
                          id = \"payload 0 le16\"\npoints = { in = \"dst 7\" }\n";
 /// A packet of four bytes of UDP over raw IPv4, at a second of 2025.
