@@ -50,7 +50,8 @@ def test_a_run_that_is_not_what_it_was_is_neither_packed_nor_unpacked(command, s
     command("pack", copy, "--out", tmp_path / "a.tar")
     whole = (tmp_path / "a.tar").read_bytes()
     at = whole.index(b"PAR1") + 40
-    long = tarfile.open(tmp_path / "escape.tar", "w")
+    # Without an entry ahead of it that is refused.
+    long = tarfile.open(tmp_path / "escape.tar", "w", format=tarfile.USTAR_FORMAT)
     long.add(tmp_path / "a.tar", arcname="../out")
     long.close()
     flipped, escape = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], (tmp_path / "escape.tar").read_bytes()
@@ -59,6 +60,7 @@ def test_a_run_that_is_not_what_it_was_is_neither_packed_nor_unpacked(command, s
         said = command("unpack", tmp_path / "damaged.tar", "--out", tmp_path / "b", code=1).stderr
         assert "damaged.tar" in said and "ack the run again" in said and "file system" not in said
         assert "digest" not in said or ": expected " in said and ", found " in said
+        assert damaged is not escape or "found '../out'" in said
         assert not (tmp_path / "b").exists() and not (tmp_path / "out").exists() and not (tmp_path / ".b.part").exists()
     table = next((copy / "channels").glob("*.parquet"))
     table.write_bytes(table.read_bytes()[:-1] + b"x")
