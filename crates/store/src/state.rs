@@ -155,7 +155,7 @@ impl Run {
 
 /// `2026-11-21 07:04:31 UTC`, of milliseconds since the epoch of Unix.
 pub fn utc(unix_ms: i64) -> String {
-    let seconds: libc::time_t = unix_ms.div_euclid(1000);
+    let seconds: i64 = unix_ms.div_euclid(1000);
     // SAFETY: all zeros is a valid tm.
     let mut parts: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both places outlive the call, which keeps neither.
