@@ -171,15 +171,16 @@ def test_logs_of_cloudprofiler_are_ticks_and_ids_a_file_a_point(command, tmp_pat
 
 
 REFUSED = {
-    "truncated": ({"a_csv": TABLE + "3,0,1763849"}, ["a.csv:5:", "expected 4 cells, found 3", "cut off"]),
+    "cut off within a number": ({"a_csv": TABLE + "3,0,1763849125,1763849126.5"}, ["a.csv:5:", "a line's end", "echo"]),
+    "truncated": ({"a_csv": TABLE + "3,0,1763849\n"}, ["a.csv:5:", "expected 4 cells, found 3", "cut off"]),
     "wrong unit": ({"a_csv": TABLE.replace("1763849124.5", "1763849124500000")}, ["a.csv:3:", "unit"]),
     "another clock": ({"a_csv": "number,class,t1,t2\n1,0,17.5,18\n"}, ["a.csv:2:", "between 1990 and 2100", "unit"]),
     "no id": ({"a_csv": TABLE.replace("\n2,1", "\nx,1")}, ["a.csv:3:", "whole number", "found 'x'"]),
     "UTF-16": ({"a_csv": TABLE.encode("utf-16")}, ["a.csv:1:", "UTF-16", "iconv"]),
     "UTF-16 without a mark": ({"a_csv": TABLE.encode("utf-16-le")}, ["a.csv:1:", "a byte 0", "iconv"]),
-    "latin 1": ({"a_csv": (TABLE + "é").encode("latin-1")}, ["a.csv:5:", "0xe9", "iconv"]),
+    "latin 1": ({"a_csv": (TABLE + "é\n").encode("latin-1")}, ["a.csv:5:", "0xe9", "iconv"]),
     "a huge field": ({"a_csv": TABLE + "7" * 70_000}, ["a.csv:5:", "at most 65536 bytes"]),
-    "a huge number": ({"a_csv": TABLE + "9" * 300 + ",0,1,2"}, ["a.csv:5:", "2^63", "999..."]),
+    "a huge number": ({"a_csv": TABLE + "9" * 300 + ",0,1,2\n"}, ["a.csv:5:", "2^63", "999..."]),
     "a quote": ({"a_csv": TABLE + '"3,0,1,2\n'}, ["a.csv:5:", "quote"]),
     "no column": ({"a_csv": TABLE.replace("t2", "t3")}, ["a.csv:1:", "expected a column 't2'", "t3"]),
     "two columns": ({"a_csv": TABLE.replace("class", "number")}, ["a.csv:1:", "several"]),

@@ -54,24 +54,33 @@ impl<R: Read> Lines<R> {
                     self.wrong(format_args!("expected text in UTF-8, found a byte 0. {}", self.convert("UTF-16")))
                 );
             }
+            let has_end = self.bytes.ends_with(b"\n");
             while self.bytes.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
                 self.bytes.pop();
             }
             if !self.bytes.trim_ascii().is_empty() {
-                break;
+                // A number that was cut off is another number.
+                return if has_end { self.text().map(Some) } else { Err(self.cut_off()) };
             }
         }
-        match std::str::from_utf8(&self.bytes) {
-            Ok(_) => {}
-            Err(error) => {
-                let (at, byte) = (error.valid_up_to() + 1, self.bytes[error.valid_up_to()]);
-                let remedy = self.convert("LATIN1");
-                return Err(self.wrong(format_args!(
-                    "expected text in UTF-8, found the byte 0x{byte:02x} at place {at} of the line. {remedy}"
-                )));
-            }
-        }
-        Ok(Some(std::str::from_utf8(&self.bytes).expect("looked at above")))
+    }
+
+    fn text(&self) -> Result<&str, Error> {
+        std::str::from_utf8(&self.bytes).map_err(|error| {
+            let (at, byte) = (error.valid_up_to() + 1, self.bytes[error.valid_up_to()]);
+            let remedy = self.convert("LATIN1");
+            self.wrong(format_args!(
+                "expected text in UTF-8, found the byte 0x{byte:02x} at place {at} of the line. {remedy}"
+            ))
+        })
+    }
+
+    fn cut_off(&self) -> Error {
+        let file = self.file.display();
+        self.wrong(format_args!(
+            "expected a line's end, found the file's: it was cut off, or its last line has none. Write it again, or \
+             echo >> {file}"
+        ))
     }
 
     /// Takes away the mark that some programs begin UTF-8 with; refuses that of another encoding.
