@@ -38,8 +38,10 @@ impl LossEstimate {
         }
     }
 
-    /// The channel over the window, its loss at the upper end of what the counts allow: two standard deviations of a
-    /// count, and three. `None`: fewer than a hundred packets.
+    /// The channel over the window, both its numbers at the upper end of what the counts allow: the share that is lost,
+    /// two standard deviations of a count and three; and how often a loss follows a loss, Wilson's bound at two standard
+    /// deviations. A window in which none did says little of that, and a parity packet is then worth less than it seems.
+    /// `None`: fewer than a hundred packets.
     pub fn model(&self) -> Option<LossModel> {
         let (first, last) = (self.snapshots.front()?, self.snapshots.back()?);
         let [received, _, lost, bursts] = std::array::from_fn(|at| (last[at] - first[at]) as f64);
@@ -47,12 +49,17 @@ impl LossEstimate {
         if packets < 100.0 {
             return None;
         }
-        // Bursts are as long as they were seen to be; more losses mean more of them.
         let more = (lost + 2.0 * lost.sqrt() + 3.0).min(packets);
-        let length = if bursts > 0.0 { lost / bursts } else { 1.0 };
         let bad = more / packets;
-        let bad_to_good = (1.0 / length).min(1.0);
+        let bad_to_good = 1.0 - upper_share((lost - bursts).max(0.0), lost.max(1.0)).max(bad);
         let good_to_bad = if bad < 1.0 { (bad_to_good * bad / (1.0 - bad)).min(1.0) } else { 1.0 };
         Some(LossModel { good_to_bad, bad_to_good, lost_in_good: 0.0, lost_in_bad: 1.0 })
     }
+}
+
+/// The upper end of a share of which `seen` in `all` were seen: Wilson's interval at two standard deviations.
+fn upper_share(seen: f64, all: f64) -> f64 {
+    let (share, z2) = (seen / all, 4.0);
+    let spread = (z2 * (share * (1.0 - share) / all + z2 / (4.0 * all * all))).sqrt();
+    (share + z2 / (2.0 * all) + spread) / (1.0 + z2 / all)
 }

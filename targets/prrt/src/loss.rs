@@ -44,6 +44,15 @@ impl LossModel {
         (1.0 - bad) * self.lost_in_good + bad * self.lost_in_bad
     }
 
+    /// How likely the packet after a lost one is lost.
+    pub fn after_a_loss(&self) -> f64 {
+        let (bad, lost) = (self.bad_share(), [self.lost_in_good, self.lost_in_bad]);
+        let from_good = (1.0 - self.good_to_bad) * lost[0] + self.good_to_bad * lost[1];
+        let from_bad = self.bad_to_good * lost[0] + (1.0 - self.bad_to_good) * lost[1];
+        let both = (1.0 - bad) * lost[0] * from_good + bad * lost[1] * from_bad;
+        if self.mean() > 0.0 { both / self.mean() } else { 0.0 }
+    }
+
     /// The share of time in which the channel is bad.
     pub fn bad_share(&self) -> f64 {
         let leaves = self.good_to_bad + self.bad_to_good;

@@ -49,6 +49,9 @@ pub struct PathState {
     pub response_ns: f64,
     /// How long a loss takes to be noticed, nanoseconds.
     pub detection_ns: f64,
+    /// Nanoseconds from a block to the packet of the next one, which shows that it ended and may be lost as well;
+    /// `None`: `detection_ns` is all that it takes, as the literature has it.
+    pub next_ns: Option<f64>,
 }
 
 /// A coding with what it costs and leaves.
@@ -67,19 +70,55 @@ impl Demand {
         self.packet_bits / self.rate_bps * 1e9
     }
 
-    /// Rounds of requests for which a block has time; `None`: not even for itself and its parity.
-    fn rounds(&self, path: &PathState, k: usize, parity: usize) -> Option<usize> {
+    /// What a block of a size has left for rounds of requests, nanoseconds; `None`: it has no time for itself and its
+    /// parity.
+    fn left_ns(&self, path: &PathState, k: usize, parity: usize) -> Option<f64> {
         let blocks_ns = k as f64 * self.interval_ns + parity as f64 * self.packet_ns();
         let way_ns = path.way_ns.unwrap_or(path.rtt_ns / 2.0) + path.response_ns / 2.0;
-        let left_ns = self.deadline_ns - blocks_ns - way_ns;
-        let round_ns = path.rtt_ns + path.response_ns + path.detection_ns;
-        let rounds = || if round_ns > 0.0 { (left_ns / round_ns) as usize } else { MOST_ROUNDS };
-        (left_ns >= 0.0).then(|| rounds().min(parity).min(MOST_ROUNDS))
+        Some(self.deadline_ns - blocks_ns - way_ns).filter(|left_ns| *left_ns >= 0.0)
+    }
+
+    /// The schedule of least redundancy whose first request is too late no more often than that, and the parity that it
+    /// sends on the average.
+    fn schedule(&self, path: &PathState, left_ns: f64, needed: &[f64], late: f64) -> (Vec<u8>, f64) {
+        let rounds = path.rounds(left_ns).min(needed.len());
+        for proactive in 0..needed.len() {
+            for rounds in (1..=rounds.min(needed.len() - proactive)).rev() {
+                let (schedule, sent) = schedule(needed, rounds, proactive);
+                let asked = needed.get(usize::from(schedule[0])).copied().unwrap_or(0.0);
+                if asked * path.late(left_ns, schedule.len() - 1) <= late {
+                    return (schedule, sent);
+                }
+            }
+        }
+        schedule(needed, 0, 0)
     }
 
     /// The largest redundancy for which the path has room.
     fn most_redundancy(&self) -> f64 {
         self.interval_ns / self.packet_ns() - 1.0
+    }
+}
+
+impl PathState {
+    fn round_ns(&self) -> f64 {
+        self.rtt_ns + self.response_ns + self.detection_ns
+    }
+
+    /// Rounds of requests in that time.
+    fn rounds(&self, left_ns: f64) -> usize {
+        let (left_ns, round_ns) = (left_ns - self.next_ns.unwrap_or(0.0), self.round_ns());
+        if left_ns < 0.0 {
+            return 0;
+        }
+        if round_ns > 0.0 { MOST_ROUNDS.min((left_ns / round_ns) as usize) } else { MOST_ROUNDS }
+    }
+
+    /// How likely nothing that follows a loss in time for that many rounds comes either.
+    fn late(&self, left_ns: f64, rounds: usize) -> f64 {
+        let Some(next_ns) = self.next_ns.filter(|_| rounds > 0) else { return 0.0 };
+        let following = (left_ns - rounds as f64 * self.round_ns()) / next_ns;
+        self.loss.after_a_loss().powi(following.min(1e6) as i32)
     }
 }
 
@@ -91,12 +130,12 @@ impl Demand {
 ///     residual_loss: 1e-4, deadline_ns: 100e6, interval_ns: 30e6, packet_bits: 9600.0, rate_bps: 3e9,
 /// };
 /// let loss = LossModel::independent(0.07)?;
-/// let choice = search(&demand, &PathState { loss, rtt_ns: 8e6, way_ns: None, response_ns: 1e6, detection_ns: 2e6 })?;
+/// let choice = search(&demand, &PathState { loss, rtt_ns: 8e6, way_ns: None, response_ns: 1e6, detection_ns: 2e6, next_ns: None })?;
 /// assert_eq!((choice.coding.k(), choice.coding.schedule()), (2, &[0, 1, 1, 1][..]));
 /// # Ok::<(), tickscope_prrt::Error>(())
 /// ```
 pub fn search(demand: &Demand, path: &PathState) -> Result<CodingChoice, Error> {
-    if demand.rounds(path, 1, 0).is_none() {
+    if demand.left_ns(path, 1, 0).is_none() {
         let expected =
             format!("a deadline of half a round trip and one interval or more on this path of {} ns", path.rtt_ns);
         return Err(Error::new(expected, format!("{} ns", demand.deadline_ns), "Deadline: make it longer"));
@@ -104,7 +143,7 @@ pub fn search(demand: &Demand, path: &PathState) -> Result<CodingChoice, Error> 
     let mut losses = Losses::new(path.loss);
     let mut best: Option<CodingChoice> = None;
     for k in 1..MOST_PACKETS {
-        if demand.rounds(path, k, 0).is_none() {
+        if demand.left_ns(path, k, 0).is_none() {
             break;
         }
         losses.add_source();
@@ -188,9 +227,10 @@ impl Losses {
         for parity in 0..=MOST_PARITY.min(MOST_PACKETS - k) {
             let tail = |of: &[Vec<f64>; 2]| of.iter().flat_map(|state| &state[parity + 1..]).sum::<f64>();
             let residual_loss = tail(&losses.sources) / k as f64;
-            let rounds = demand.rounds(path, k, parity)?;
+            let left_ns = demand.left_ns(path, k, parity)?;
             if residual_loss <= demand.residual_loss {
-                let (schedule, sent) = schedule(&needed(&beyond, parity), parity, rounds);
+                let late = demand.residual_loss - residual_loss;
+                let (schedule, sent) = demand.schedule(path, left_ns, &needed(&beyond, parity), late);
                 let redundancy = sent / k as f64;
                 let coding = (redundancy < limit).then(|| Coding::new(k as u8, &schedule).ok())??;
                 return Some(CodingChoice { coding, residual_loss, redundancy });
@@ -209,10 +249,13 @@ fn needed(beyond: &[Vec<f64>], parity: usize) -> Vec<f64> {
     (0..parity).map(|sent| beyond[sent][sent + 1..=parity].iter().sum()).collect()
 }
 
-/// The rounds of `parity` packets in all that send least on the average, and how many that is.
-fn schedule(needed: &[f64], parity: usize, rounds: usize) -> (Vec<u8>, f64) {
+/// The rounds that send least on the average, by how likely each packet is needed, and how many that is; at least
+/// `proactive` of them are sent at once.
+fn schedule(needed: &[f64], rounds: usize, proactive: usize) -> (Vec<u8>, f64) {
+    let parity = needed.len();
     // least[y][x]: x packets sent by round y; from[y][x]: how many of them before that round.
-    let mut least = vec![(0..=parity).map(|sent| sent as f64).collect::<Vec<_>>()];
+    let at_once = |sent| if sent < proactive { f64::INFINITY } else { sent as f64 };
+    let mut least = vec![(0..=parity).map(at_once).collect::<Vec<_>>()];
     let mut from: Vec<Vec<usize>> = vec![vec![0; parity + 1]];
     for round in 1..=rounds {
         let (mut costs, mut origins) = (vec![f64::INFINITY; parity + 1], vec![0; parity + 1]);

@@ -188,6 +188,7 @@ impl Sender {
             way_ns: self.way_ns.map(|way_ns| way_ns as f64),
             response_ns: 0.0,
             detection_ns: constraints.detection_ns,
+            next_ns: Some(interval_ns),
         };
         let demand = Demand {
             residual_loss: constraints.residual_loss,

@@ -82,7 +82,7 @@ fn exhausted(demand: &Demand, path: &PathState, most: u8) -> Option<(f64, Coding
 }
 
 fn path(loss: LossModel, rtt_ms: f64) -> PathState {
-    PathState { loss, rtt_ns: rtt_ms * MS, way_ns: None, response_ns: 0.1 * MS, detection_ns: 0.2 * MS }
+    PathState { loss, rtt_ns: rtt_ms * MS, way_ns: None, response_ns: 0.1 * MS, detection_ns: 0.2 * MS, next_ns: None }
 }
 
 #[test]
@@ -144,6 +144,7 @@ fn published_choices_are_found_again() {
             way_ns: None,
             response_ns: response * MS,
             detection_ns: detection * MS,
+            next_ns: None,
         };
         let found = search(&demand, &path).unwrap();
         let total = found.coding.n() - found.coding.k();
@@ -154,6 +155,29 @@ fn published_choices_are_found_again() {
         let tail: f64 = (p..n).map(|losses| binomial(n - 1, losses, lost)).sum();
         assert!((found.residual_loss / (lost * tail) - 1.0).abs() < 1e-9, "{found:?}");
     }
+}
+
+#[test]
+fn a_loss_that_the_next_packet_may_not_show_is_not_left_to_requests() {
+    let demand = Demand {
+        residual_loss: 1e-4,
+        deadline_ns: 100.0 * MS,
+        interval_ns: 30.0 * MS,
+        packet_bits: 9600.0,
+        rate_bps: 3e9,
+    };
+    let of = |next_ns, interval_ns| {
+        let path = PathState { next_ns, detection_ns: 2.0 * MS, ..path(LossModel::independent(0.07).unwrap(), 8.0) };
+        search(&Demand { interval_ns, ..demand }, &path).unwrap().coding
+    };
+    // Of three packets that follow within the deadline all are lost one time in three thousand.
+    assert_eq!(of(None, 30.0 * MS).schedule(), [0, 1, 1, 1]);
+    assert_eq!(of(Some(30.0 * MS), 30.0 * MS).schedule().len(), 1, "nothing is left to be asked for");
+    // Ten times as many follow.
+    assert_eq!(of(Some(3.0 * MS), 3.0 * MS), of(None, 3.0 * MS));
+    let bursts = LossModel { good_to_bad: 0.02, bad_to_good: 0.25, lost_in_good: 0.001, lost_in_bad: 0.6 };
+    assert!((LossModel::independent(0.07).unwrap().after_a_loss() - 0.07).abs() < 1e-12);
+    assert!((0.4..0.5).contains(&bursts.after_a_loss()), "{}", bursts.after_a_loss());
 }
 
 fn binomial(n: u8, losses: u8, lost: f64) -> f64 {
@@ -167,7 +191,7 @@ fn what_no_coding_keeps_is_told_by_the_constraint_that_is_at_fault() {
         Demand { residual_loss: 1e-5, deadline_ns: 50.0 * MS, interval_ns: MS, packet_bits: 9600.0, rate_bps: 1e9 };
     let lossy = |lost: f64, rtt: f64| {
         let loss = LossModel::independent(lost).unwrap();
-        PathState { loss, rtt_ns: rtt * MS, way_ns: None, response_ns: 0.5 * MS, detection_ns: MS }
+        PathState { loss, rtt_ns: rtt * MS, way_ns: None, response_ns: 0.5 * MS, detection_ns: MS, next_ns: None }
     };
     let told = |demand: Demand, path: PathState| search(&demand, &path).unwrap_err().to_string();
     assert!(search(&demand, &lossy(0.05, 10.0)).is_ok());
