@@ -38,10 +38,10 @@ impl LossEstimate {
         }
     }
 
-    /// The channel over the window, both its numbers at the upper end of what the counts allow: the share that is lost,
-    /// two standard deviations of a count and three; and how often a loss follows a loss, Wilson's bound at two standard
-    /// deviations. A window in which none did says little of that, and a parity packet is then worth less than it seems.
-    /// `None`: fewer than a hundred packets.
+    /// The channel over the window, both its numbers at the upper end of what the counts allow: the share that is
+    /// lost, two standard deviations of a count and three; and how often a loss follows a loss, Wilson's bound at two
+    /// standard deviations. A window in which none did says little of that, and a parity packet is then worth less
+    /// than it seems. `None`: fewer than a hundred packets.
     pub fn model(&self) -> Option<LossModel> {
         let (first, last) = (self.snapshots.front()?, self.snapshots.back()?);
         let [received, _, lost, bursts] = std::array::from_fn(|at| (last[at] - first[at]) as f64);

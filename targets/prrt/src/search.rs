@@ -78,8 +78,8 @@ impl Demand {
         Some(self.deadline_ns - blocks_ns - way_ns).filter(|left_ns| *left_ns >= 0.0)
     }
 
-    /// The schedule of least redundancy whose first request is too late no more often than that, and the parity that it
-    /// sends on the average.
+    /// The schedule of least redundancy whose first request is too late no more often than that, and the parity that
+    /// it sends on the average.
     fn schedule(&self, path: &PathState, left_ns: f64, needed: &[f64], late: f64) -> (Vec<u8>, f64) {
         let rounds = path.rounds(left_ns).min(needed.len());
         for proactive in 0..needed.len() {
@@ -130,7 +130,9 @@ impl PathState {
 ///     residual_loss: 1e-4, deadline_ns: 100e6, interval_ns: 30e6, packet_bits: 9600.0, rate_bps: 3e9,
 /// };
 /// let loss = LossModel::independent(0.07)?;
-/// let choice = search(&demand, &PathState { loss, rtt_ns: 8e6, way_ns: None, response_ns: 1e6, detection_ns: 2e6, next_ns: None })?;
+/// let (way_ns, next_ns) = (None, None);
+/// let path = PathState { loss, rtt_ns: 8e6, way_ns, response_ns: 1e6, detection_ns: 2e6, next_ns };
+/// let choice = search(&demand, &path)?;
 /// assert_eq!((choice.coding.k(), choice.coding.schedule()), (2, &[0, 1, 1, 1][..]));
 /// # Ok::<(), tickscope_prrt::Error>(())
 /// ```

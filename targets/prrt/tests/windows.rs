@@ -1,4 +1,5 @@
-//! Residual loss and deadline of a sender that adapts, in windows of a stream, over demands and paths of the literature.
+//! Residual loss and deadline of a sender that adapts, in windows of a stream, over demands and paths of the
+//! literature.
 
 mod network;
 
