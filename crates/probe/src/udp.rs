@@ -116,7 +116,7 @@ impl<'a> UdpEndpoint<'a> {
         // The kernel passes over a negative descriptor.
         let mut polled = [wait(self.socket.as_raw_fd()), wait(self.wake.map_or(-1, |wake| wake.as_raw_fd()))];
         let timeout = libc::timespec {
-            tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: at_most.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: at_most.subsec_nanos().into(),
         };
         // SAFETY: the kernel reads and writes two pollfds and reads one timespec, all of which live here; no signal
