@@ -13,6 +13,8 @@ if [ ! -x "$tickscope" ] || [ ! -x build/forwarder ]; then
     echo "study: expected $tickscope and build/forwarder. Run \`make build forwarder\`" >&2
     exit 1
 fi
+# Asked once, rather than by each of its trials.
+build/forwarder --rate 1e4 --seconds 0.05 --datapath net_ring >/dev/null || exit 1
 mkdir -p "$out" || exit 1
 echo "study: rates" >&2
 targets/forwarder/rates.py >"$out/rates.txt"
