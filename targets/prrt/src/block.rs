@@ -21,7 +21,7 @@ pub(crate) struct Block {
     pub handed: Vec<bool>,
     /// The latest deadline of its packets that came.
     pub expires_ns: i64,
-    /// The longest time to a deadline that one of them had: nearly all of it.
+    /// The longest time to a deadline that a packet of the connection had so far: nearly all of it.
     longest_left_ns: i64,
     /// How often more of it was asked for.
     pub asked: u8,
@@ -29,6 +29,8 @@ pub(crate) struct Block {
     pub ask_ns: i64,
     /// Nothing more is to be had of it.
     pub is_over: bool,
+    /// No answer to a request can be in time or enough.
+    pub is_hopeless: bool,
     pub bytes: usize,
 }
 
@@ -47,6 +49,7 @@ impl Block {
             asked: 0,
             ask_ns: i64::MAX,
             is_over: false,
+            is_hopeless: false,
             bytes: 0,
         }
     }
@@ -91,10 +94,10 @@ impl Block {
         self.sources().saturating_sub(there)
     }
 
-    /// Takes note that a packet came with that much time left.
-    pub fn lasts(&mut self, now: i64, left_ns: i64) {
+    /// Takes note that a packet came with that much time left, of what a packet had at most.
+    pub fn lasts(&mut self, now: i64, left_ns: i64, longest_left_ns: i64) {
         self.expires_ns = self.expires_ns.max(now.saturating_add(left_ns));
-        self.longest_left_ns = self.longest_left_ns.max(left_ns);
+        self.longest_left_ns = longest_left_ns;
     }
 
     /// When nothing of it can come in time any more. Parity and the last payload have the last deadline; as long as

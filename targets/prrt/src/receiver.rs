@@ -13,6 +13,10 @@ const MOST_LEFT_US: u32 = 60_000_000;
 /// Blocks of which nothing came that it knows at most: one packet makes it ask for as many.
 const MOST_MISSING: usize = 128;
 
+/// Feedbacks that a packet allows for, and those that are allowed for at one time.
+const FEEDBACKS_A_PACKET: u32 = 4;
+const MOST_FEEDBACKS: u32 = 64;
+
 /// How a receiver behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceiverPlan {
@@ -97,6 +101,10 @@ struct Peer {
     rtt_ns: i64,
     feedback_ns: i64,
     feedbacks: u64,
+    /// Feedbacks that may be sent before another packet comes: whoever forges one makes the receiver send no flood.
+    allowance: u32,
+    /// The longest time to its deadline that a packet had.
+    longest_left_ns: i64,
     /// A packet came since the last feedback.
     is_due: bool,
 }
@@ -216,12 +224,13 @@ impl Receiver {
         let blocks = self.missing.values().chain(self.blocks.values());
         let asked = blocks.map(|block| block.ask_ns).min().filter(|ask_ns| *ask_ns < i64::MAX);
         let vanished = peer.heard_ns.saturating_add(self.plan.vanished_ns);
+        let [feedback, asked] = [feedback, asked].map(|at| at.filter(|_| peer.allowance > 0));
         [feedback, expiry, asked].into_iter().flatten().chain([vanished]).min()
     }
 
     /// Writes the feedback that is due at `now`, and answers its number; `None`: none is due.
     pub fn feedback(&mut self, now: i64, bytes: &mut Vec<u8>) -> Option<u64> {
-        let peer = self.peer.as_mut()?;
+        let peer = self.peer.as_mut().filter(|peer| peer.allowance > 0)?;
         let mut asked = Vec::new();
         for (base, block) in self.missing.iter_mut().chain(&mut self.blocks) {
             if block.ask_ns > now || asked.len() == FEEDBACK_BLOCKS {
@@ -233,7 +242,7 @@ impl Receiver {
             let left_ns = block.expires_ns.saturating_sub(way_ns).saturating_sub(now);
             if left_ns < peer.rtt_ns || block.needs() > block.unsent() {
                 self.counts.hopeless += 1;
-                block.ask_ns = i64::MAX;
+                (block.ask_ns, block.is_hopeless) = (i64::MAX, true);
                 continue;
             }
             block.asked = block.asked.saturating_add(1);
@@ -249,6 +258,7 @@ impl Receiver {
         self.counts.feedback += 1;
         peer.write_feedback(asked, now, bytes);
         peer.is_due = false;
+        peer.allowance -= 1;
         peer.feedback_ns = now.saturating_add(self.plan.feedback_ns);
         Some(peer.feedbacks - 1)
     }
@@ -264,6 +274,8 @@ impl Receiver {
             rtt_ns: 0,
             feedback_ns: now,
             feedbacks: 0,
+            allowance: 0,
+            longest_left_ns: 0,
             is_due: false,
         });
         peer.session == header.session
@@ -284,6 +296,8 @@ impl Receiver {
         if sight == Sight::New {
             peer.heard_ns = now;
             peer.is_due = true;
+            peer.allowance = (peer.allowance + FEEDBACKS_A_PACKET).min(MOST_FEEDBACKS);
+            peer.longest_left_ns = peer.longest_left_ns.max(i64::from(header.left_us) * 1000);
             if peer.newest.2 == i64::MIN || header.sequence >= peer.newest.0 {
                 peer.newest = (header.sequence, header.sent_ns, now);
                 peer.rtt_ns = i64::from(header.rtt_us) * 1000;
@@ -294,6 +308,7 @@ impl Receiver {
 
     fn take(&mut self, header: &Header, payload: &[u8], now: i64) -> Option<Arrival> {
         let arrival = Arrival { kind: header.kind, id: header.id(), block: header.base };
+        let longest_left_ns = self.peer.as_ref().map_or(0, |peer| peer.longest_left_ns);
         if !self.blocks.contains_key(&header.base) {
             self.begin(header, now);
         }
@@ -305,7 +320,7 @@ impl Receiver {
         let held = block.bytes;
         block.take(header, payload);
         self.held_bytes += block.bytes - held;
-        block.lasts(now, i64::from(header.left_us) * 1000);
+        block.lasts(now, i64::from(header.left_us) * 1000, longest_left_ns);
         if header.kind == PacketKind::Source {
             self.counts.sources += 1;
             block.handed[index] = true;
@@ -330,7 +345,9 @@ impl Receiver {
     fn begin(&mut self, header: &Header, now: i64) {
         let (base, own) = (header.base, (header.k, header.n));
         let before = self.blocks.range(..base).next_back().map(|(other, block)| (*other, block.k, block.n));
-        let from = before.map_or(self.horizon, |(other, k, _)| other + u64::from(k));
+        // Who joins late knows nothing of what came before.
+        let first = if self.horizon > 0 { self.horizon } else { base };
+        let from = before.map_or(first, |(other, k, _)| other + u64::from(k));
         // The size of its neighbours, where that fits. The first is where it is said to be whatever its size; another
         // may be a guess that the sender refuses.
         let fits = |(k, _): &(u8, u8)| (base - from).is_multiple_of(u64::from(*k));
@@ -340,7 +357,7 @@ impl Receiver {
             let block = self.missing.entry(from + number * u64::from(k)).or_insert_with(|| Block::new(k, n));
             if block.asked == 0 {
                 // It was submitted before what came; when, nobody knows.
-                block.lasts(now, i64::from(header.left_us) * 1000);
+                block.lasts(now, i64::from(header.left_us) * 1000, 0);
                 block.ask_ns = block.ask_ns.min(now.saturating_add(self.plan.reordered_ns));
             }
         }
@@ -358,7 +375,7 @@ impl Receiver {
     fn plan_asks(&mut self, base: u64, now: i64) {
         let (reordered_ns, rtt_ns) = (self.plan.reordered_ns, self.peer.as_ref().map_or(0, |peer| peer.rtt_ns));
         for (other, block) in self.blocks.range_mut(..=base) {
-            if block.is_over || block.asked > 0 || block.n == block.k || block.needs() == 0 {
+            if block.is_over || block.is_hopeless || block.asked > 0 || block.n == block.k || block.needs() == 0 {
                 continue;
             }
             let soon = now.saturating_add(reordered_ns);

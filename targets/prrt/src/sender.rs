@@ -190,12 +190,13 @@ impl Sender {
             detection_ns: constraints.detection_ns,
             next_ns: Some(interval_ns),
         };
+        let packet_bits = OVERHEAD_BITS + 8.0 * self.load.longest as f64;
         let demand = Demand {
             residual_loss: constraints.residual_loss,
             deadline_ns: self.plan.deadline_ns as f64,
             interval_ns,
-            packet_bits: OVERHEAD_BITS + 8.0 * self.load.longest as f64,
-            rate_bps: constraints.rate_bps,
+            packet_bits,
+            rate_bps: constraints.rate_bps.min(packet_bits * 1e9 / self.plan.pace_ns as f64),
         };
         let choice = search(&demand, &path);
         if let Ok(choice) = &choice {
