@@ -70,7 +70,15 @@ fn searched() -> Result<(), Box<dyn Error>> {
     ] {
         let demand = Demand { residual_loss: 1e-4, deadline_ns, interval_ns: 1e6, packet_bits: 9600.0, rate_bps: 1e9 };
         let next_ns = Some(demand.interval_ns);
-        let path = PathState { loss, rtt_ns: 10e6, way_ns: None, response_ns: 0.5e6, detection_ns: 1e6, next_ns };
+        let path = PathState {
+            loss,
+            rtt_ns: 10e6,
+            way_ns: None,
+            response_ns: 0.5e6,
+            detection_ns: 1e6,
+            next_ns,
+            requests_lost: 0.001,
+        };
         let search_ns = median_ns(|_| drop(black_box(search(black_box(&demand), black_box(&path)))));
         println!("{{\"search\": \"{name}\", \"search_ns\": {search_ns}}}");
     }

@@ -58,7 +58,7 @@ impl LossEstimate {
 }
 
 /// The upper end of a share of which `seen` in `all` were seen: Wilson's interval at two standard deviations.
-fn upper_share(seen: f64, all: f64) -> f64 {
+pub(crate) fn upper_share(seen: f64, all: f64) -> f64 {
     let (share, z2) = (seen / all, 4.0);
     let spread = (z2 * (share * (1.0 - share) / all + z2 / (4.0 * all * all))).sqrt();
     (share + z2 / (2.0 * all) + spread) / (1.0 + z2 / all)

@@ -52,6 +52,8 @@ pub struct PathState {
     /// Nanoseconds from a block to the packet of the next one, which shows that it ended and may be lost as well;
     /// `None`: `detection_ns` is all that it takes, as the literature has it.
     pub next_ns: Option<f64>,
+    /// The share of requests that are lost on their way; each is made again after a round. The literature has 0.
+    pub requests_lost: f64,
 }
 
 /// A coding with what it costs and leaves.
@@ -114,11 +116,17 @@ impl PathState {
         if round_ns > 0.0 { MOST_ROUNDS.min((left_ns / round_ns) as usize) } else { MOST_ROUNDS }
     }
 
-    /// How likely nothing that follows a loss in time for that many rounds comes either.
+    /// How likely it is at most that nothing which follows a loss comes in time for that many rounds, or none of the
+    /// requests for which there is time besides.
     fn late(&self, left_ns: f64, rounds: usize) -> f64 {
-        let Some(next_ns) = self.next_ns.filter(|_| rounds > 0) else { return 0.0 };
-        let following = (left_ns - rounds as f64 * self.round_ns()) / next_ns;
-        self.loss.after_a_loss().powi(following.min(1e6) as i32)
+        if rounds == 0 {
+            return 0.0;
+        }
+        let following = |next_ns: f64| (left_ns - rounds as f64 * self.round_ns()) / next_ns;
+        let unseen =
+            self.next_ns.map_or(0.0, |next_ns| self.loss.after_a_loss().powi(following(next_ns).min(1e6) as i32));
+        let besides = self.rounds(left_ns).saturating_sub(rounds);
+        unseen + self.requests_lost.powi(besides as i32 + 1)
     }
 }
 
@@ -130,8 +138,9 @@ impl PathState {
 ///     residual_loss: 1e-4, deadline_ns: 100e6, interval_ns: 30e6, packet_bits: 9600.0, rate_bps: 3e9,
 /// };
 /// let loss = LossModel::independent(0.07)?;
-/// let (way_ns, next_ns) = (None, None);
-/// let path = PathState { loss, rtt_ns: 8e6, way_ns, response_ns: 1e6, detection_ns: 2e6, next_ns };
+/// let (way_ns, next_ns, requests_lost) = (None, None, 0.0);
+/// let (rtt_ns, response_ns, detection_ns) = (8e6, 1e6, 2e6);
+/// let path = PathState { loss, rtt_ns, way_ns, response_ns, detection_ns, next_ns, requests_lost };
 /// let choice = search(&demand, &path)?;
 /// assert_eq!((choice.coding.k(), choice.coding.schedule()), (2, &[0, 1, 1, 1][..]));
 /// # Ok::<(), tickscope_prrt::Error>(())

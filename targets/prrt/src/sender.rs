@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::block::{MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::{Code, Coding};
-use crate::estimate::LossEstimate;
+use crate::estimate::{LossEstimate, upper_share};
 use crate::packet::{Feedback, HEADER_BYTES, Header, LENGTH_BYTES, MOST_ID, MOST_PAYLOAD_BYTES, Packet, PacketKind};
 use crate::search::{CodingChoice, Demand, PathState, search};
 use crate::{BlockState, Error};
@@ -117,6 +117,8 @@ struct Heard {
 struct Load {
     last_ns: Option<i64>,
     interval_ns: Option<f64>,
+    /// The longest of late from one to the next; what lies farther back counts less and less.
+    longest_ns: f64,
     longest: usize,
 }
 
@@ -188,7 +190,8 @@ impl Sender {
             way_ns: self.way_ns.map(|way_ns| way_ns as f64),
             response_ns: 0.0,
             detection_ns: constraints.detection_ns,
-            next_ns: Some(interval_ns),
+            next_ns: Some(self.load.longest_ns),
+            requests_lost: self.requests_lost(),
         };
         let packet_bits = OVERHEAD_BITS + 8.0 * self.load.longest as f64;
         let demand = Demand {
@@ -203,6 +206,12 @@ impl Sender {
             self.set_coding(choice.coding.clone());
         }
         Some(choice)
+    }
+
+    /// The share of feedback that is lost, at the upper end of what the gaps in their numbers allow.
+    fn requests_lost(&self) -> f64 {
+        let sent = self.heard.as_ref().map_or(0.0, |heard| heard.sequence as f64 + 1.0);
+        upper_share((sent - self.counts.feedback as f64).max(0.0), sent.max(1.0))
     }
 
     /// Takes a payload; answers its id.
@@ -432,6 +441,7 @@ impl Load {
             let interval_ns = now.saturating_sub(last_ns) as f64;
             let before = self.interval_ns.unwrap_or(interval_ns);
             self.interval_ns = Some(before + (interval_ns - before) / 64.0);
+            self.longest_ns = interval_ns.max(self.longest_ns - (self.longest_ns - before) / 512.0);
         }
     }
 }

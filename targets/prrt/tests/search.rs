@@ -82,7 +82,15 @@ fn exhausted(demand: &Demand, path: &PathState, most: u8) -> Option<(f64, Coding
 }
 
 fn path(loss: LossModel, rtt_ms: f64) -> PathState {
-    PathState { loss, rtt_ns: rtt_ms * MS, way_ns: None, response_ns: 0.1 * MS, detection_ns: 0.2 * MS, next_ns: None }
+    PathState {
+        loss,
+        rtt_ns: rtt_ms * MS,
+        way_ns: None,
+        response_ns: 0.1 * MS,
+        detection_ns: 0.2 * MS,
+        next_ns: None,
+        requests_lost: 0.0,
+    }
 }
 
 #[test]
@@ -145,6 +153,7 @@ fn published_choices_are_found_again() {
             response_ns: response * MS,
             detection_ns: detection * MS,
             next_ns: None,
+            requests_lost: 0.0,
         };
         let found = search(&demand, &path).unwrap();
         let total = found.coding.n() - found.coding.k();
@@ -191,7 +200,15 @@ fn what_no_coding_keeps_is_told_by_the_constraint_that_is_at_fault() {
         Demand { residual_loss: 1e-5, deadline_ns: 50.0 * MS, interval_ns: MS, packet_bits: 9600.0, rate_bps: 1e9 };
     let lossy = |lost: f64, rtt: f64| {
         let loss = LossModel::independent(lost).unwrap();
-        PathState { loss, rtt_ns: rtt * MS, way_ns: None, response_ns: 0.5 * MS, detection_ns: MS, next_ns: None }
+        PathState {
+            loss,
+            rtt_ns: rtt * MS,
+            way_ns: None,
+            response_ns: 0.5 * MS,
+            detection_ns: MS,
+            next_ns: None,
+            requests_lost: 0.0,
+        }
     };
     let told = |demand: Demand, path: PathState| search(&demand, &path).unwrap_err().to_string();
     assert!(search(&demand, &lossy(0.05, 10.0)).is_ok());

