@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tickscope_prrt::udp::Stopwatch;
 use tickscope_prrt::{Delivery, filter};
 use tickscope_stamp::{Channel, Fields, Ordering};
 
-use crate::{Over, QUEUED, ReceiverOptions, SenderOptions, apply, due_ticks, is_stopped, ns, payload, socket};
+use crate::{Over, ReceiverOptions, SenderOptions, application, due_ticks, is_stopped, ns, payload, socket};
 
 /// Sends over a rival; answers its counts.
 pub fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
@@ -74,8 +73,7 @@ fn blocking(socket: UdpSocket) -> io::Result<UdpSocket> {
 /// Receives over a rival; answers its counts.
 pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let address = (options.address.as_str(), options.port);
-    let (application, deliveries) = mpsc::sync_channel(QUEUED);
-    let taking = thread::spawn(move || apply(&deliveries));
+    let mut application = application(options.hand_over)?;
     let open = |point: &str, ordering| Channel::open(point, ordering, Fields::Slim).map_err(io::Error::other);
     let (link_receive, hand_over) = (open("link-receive", Ordering::After)?, open("hand-over", Ordering::Before)?);
     let mut untaken = 0_u64;
@@ -83,7 +81,7 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
         let Some(id) = payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)) else { return };
         link_receive.stamp(id as i64);
         hand_over.stamp(id as i64);
-        untaken += u64::from(application.try_send(Delivery { id, payload, recovered: false }).is_err());
+        untaken += u64::from(!application.hand_over(Delivery { id, payload, recovered: false }));
     };
     let lose = |socket: std::os::fd::BorrowedFd<'_>| options.lose.map_or(Ok(()), |share| filter::lose(socket, share));
     match options.over {
@@ -98,9 +96,7 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
             receive_udp(&socket, is_stopped, take)?;
         }
     }
-    drop(application);
-    let taken = taking.join().map_err(|_| io::Error::other("the application's thread panicked; report it"))?;
-    let taken = taken.map_err(io::Error::other)?;
+    let taken = application.end()?;
     Ok(json!({
         "role": "receiver", "over": options.over.word(), "delivered": taken.delivered, "corrupt": taken.corrupt,
         "untaken": untaken,

@@ -19,6 +19,7 @@ mod code;
 mod error;
 mod estimate;
 pub mod filter;
+pub mod hand_over;
 mod loss;
 mod packet;
 #[cfg(feature = "quic")]

@@ -9,13 +9,12 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
 use tickscope_load::{DueTicks, EventRate, Lateness, LoadPlan, SplitMix};
 use tickscope_prrt::filter;
+use tickscope_prrt::hand_over::{self, Application};
 use tickscope_prrt::rivals::UDP_HEADERS;
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
@@ -128,6 +127,9 @@ struct ReceiverOptions {
     /// Seed of the losses
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How the application comes by a payload
+    #[arg(long, value_enum, default_value = "condvar")]
+    hand_over: HandOver,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -151,6 +153,26 @@ impl Over {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Quic => "quic",
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum HandOver {
+    /// By a condition variable, on which its thread sleeps
+    Condvar,
+    /// By a ring, at which its thread looks again and again
+    Spin,
+    /// By a call, on the transport's thread
+    Inline,
+}
+
+impl HandOver {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Condvar => "condvar",
+            Self::Spin => "spin",
+            Self::Inline => "inline",
         }
     }
 }
@@ -366,17 +388,22 @@ struct Taken {
     corrupt: u64,
 }
 
-/// The application: takes payloads until the transport ends.
-fn apply(deliveries: &mpsc::Receiver<Delivery>) -> Result<Taken, String> {
-    let deliver = Channel::open("deliver", ReadOrdering::After, Fields::Slim).map_err(|e| e.to_string())?;
-    let mut taken = Taken::default();
-    while let Ok(delivery) = deliveries.recv() {
-        deliver.stamp(delivery.id as i64);
-        taken.delivered += 1;
-        taken.recovered += u64::from(delivery.recovered);
-        taken.corrupt += u64::from(delivery.payload != payload(delivery.id, delivery.payload.len()));
-    }
-    Ok(taken)
+/// The application: looks at what it gets.
+fn application(hand_over: HandOver) -> io::Result<Application<Taken>> {
+    let hand_over = match hand_over {
+        HandOver::Condvar => hand_over::HandOver::Condvar,
+        HandOver::Spin => hand_over::HandOver::Spin,
+        HandOver::Inline => hand_over::HandOver::Inline,
+    };
+    Application::start(hand_over, QUEUED, || {
+        let deliver = Channel::open("deliver", ReadOrdering::After, Fields::Slim).map_err(io::Error::other)?;
+        Ok(move |delivery: Delivery, taken: &mut Taken| {
+            deliver.stamp(delivery.id as i64);
+            taken.delivered += 1;
+            taken.recovered += u64::from(delivery.recovered);
+            taken.corrupt += u64::from(delivery.payload != payload(delivery.id, delivery.payload.len()));
+        })
+    })
 }
 
 fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
@@ -389,21 +416,18 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let dropper = model.map(|model| LossProcess::new(model, options.seed));
     let socket = socket((&options.address, options.port), false)?;
     options.lose.map_or(Ok(()), |share| filter::lose(socket.as_fd(), share))?;
-    let (application, deliveries) = mpsc::sync_channel(QUEUED);
-    let taking = thread::spawn(move || apply(&deliveries));
     let at = (Stopwatch::start(), waits(options.wait));
     let mut receiver = Receiver::new(plan);
     receiver.set_way(way_ns(options.way_ms)?);
-    let mut link = UdpReceiver::new(socket, receiver, at, dropper, application)?;
+    let mut link = UdpReceiver::new(socket, receiver, at, dropper, application(options.hand_over)?)?;
     while !is_stopped() {
         link.run()?;
     }
     let (counts, dropped, untaken) = (link.receiver.counts(), link.dropped, link.untaken);
-    drop(link);
-    let taken = taking.join().map_err(|_| io::Error::other("the application's thread panicked; report it"))?;
-    let taken = taken.map_err(io::Error::other)?;
+    let taken = link.application.end()?;
     Ok(json!({
-        "role": "receiver", "over": "prrt", "delivered": taken.delivered, "delivered_recovered": taken.recovered,
+        "role": "receiver", "over": "prrt", "hand_over": options.hand_over.word(), "delivered": taken.delivered,
+        "delivered_recovered": taken.recovered,
         "corrupt": taken.corrupt, "dropped": dropped, "untaken": untaken, "sources": counts.sources,
         "parity": counts.parity, "recovered": counts.recovered, "feedback": counts.feedback, "asked": counts.asked,
         "hopeless": counts.hopeless, "given_up": counts.given_up, "evicted": counts.evicted,

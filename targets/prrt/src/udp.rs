@@ -8,7 +8,7 @@
 //! | `link-receive`, `handled` | a packet | after the system call, and once the transport took it |
 //! | `decode-start`, `decode-end` | a block | around recovering what it lacks |
 //! | `recovered` | a payload | once it was recovered: it never passed `link-receive` |
-//! | `hand-over`, `deliver` | a payload | before it is queued for the application, and after the application took it |
+//! | `hand-over`, `deliver` | a payload | before it is handed to the application, and once that has it |
 //! | `feedback-send`, `feedback-receive` | a feedback | before the one system call, after the other |
 //!
 //! Stamps of packets say their block as parent. Of packets that the receiver refuses (replays, strangers, what came
@@ -20,13 +20,13 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::mpsc;
 use std::time::Instant;
 
 use tickscope_counter::NodeCounter;
 use tickscope_stamp::{Channel, Extra, Fields, Ordering};
 
-use crate::{Delivery, Error, LossProcess, MOST_DATAGRAM_BYTES, PacketKind, Receiver, Sender, block_id};
+use crate::hand_over::Application;
+use crate::{Error, LossProcess, MOST_DATAGRAM_BYTES, PacketKind, Receiver, Sender, block_id};
 
 /// Kinds of stamps; a block is of those of its packets.
 const BLOCK_KINDS: [PacketKind; 2] = [PacketKind::Source, PacketKind::Parity];
@@ -192,19 +192,20 @@ impl UdpSender {
     }
 }
 
-/// A receiver with its socket, which hands payloads to an application on another thread.
-pub struct UdpReceiver {
+/// A receiver with its socket, which hands payloads to an application.
+pub struct UdpReceiver<T> {
     /// The state machine.
     pub receiver: Receiver,
     /// Datagrams that the dropper took.
     pub dropped: u64,
     /// Payloads for which the application's queue had no room.
     pub untaken: u64,
+    /// Who gets the payloads.
+    pub application: Application<T>,
     socket: UdpSocket,
     clock: Stopwatch,
     waits: Waits,
     dropper: Option<LossProcess>,
-    application: mpsc::SyncSender<Delivery>,
     peer: Option<SocketAddr>,
     bytes: Vec<u8>,
     counter: NodeCounter,
@@ -216,25 +217,25 @@ pub struct UdpReceiver {
     feedback_send: Channel,
 }
 
-impl UdpReceiver {
+impl<T: Default + Send + 'static> UdpReceiver<T> {
     /// Opens its points on this thread. `dropper` loses datagrams as a channel would: before anything sees them.
     pub fn new(
         socket: UdpSocket,
         receiver: Receiver,
         (clock, waits): (Stopwatch, Waits),
         dropper: Option<LossProcess>,
-        application: mpsc::SyncSender<Delivery>,
+        application: Application<T>,
     ) -> io::Result<Self> {
         let open = |point: &str, ordering, fields| Channel::open(point, ordering, fields).map_err(io::Error::other);
         Ok(Self {
             receiver,
             dropped: 0,
             untaken: 0,
+            application,
             socket,
             clock,
             waits,
             dropper,
-            application,
             peer: None,
             bytes: Vec::with_capacity(MOST_DATAGRAM_BYTES),
             counter: NodeCounter::from_environment().map_err(io::Error::other)?,
@@ -283,11 +284,11 @@ impl UdpReceiver {
         Ok(true)
     }
 
-    /// Never waits: what an application that is behind by a whole queue, or ended, does not take is counted.
+    /// Waits for no other thread: what an application that is a whole queue behind, or ended, does not take is counted.
     fn hand_over(&mut self) {
         while let Some(delivery) = self.receiver.next_delivery() {
             self.hand_over.stamp(delivery.id as i64);
-            self.untaken += u64::from(self.application.try_send(delivery).is_err());
+            self.untaken += u64::from(!self.application.hand_over(delivery));
         }
     }
 

@@ -80,6 +80,21 @@ fn e2e_what_the_application_gets_is_what_was_sent_and_all_else_is_counted() {
 }
 
 #[test]
+fn e2e_a_receiver_hands_over_in_each_of_its_three_ways_whatever_is_lost() {
+    for way in ["condvar", "spin", "inline"] {
+        let (sender, receiver) = transfer(
+            &["--rate", "500", "--size", "200", "--seconds", "0.3", "--parity", "2", "--deadline-ms", "2000"],
+            &["--drop", "0.1", "--seed", "3", "--hand-over", way],
+        );
+        assert_eq!((receiver["hand_over"].as_str(), count(&sender, "submitted")), (Some(way), 150));
+        assert_eq!((count(&receiver, "corrupt"), count(&receiver, "untaken")), (0, 0), "{way}");
+        let recovered = count(&receiver, "recovered");
+        assert!(recovered > 0 && count(&receiver, "delivered_recovered") == recovered, "{way}: {receiver}");
+        assert_eq!(count(&receiver, "delivered"), count(&receiver, "sources") + recovered, "{way}");
+    }
+}
+
+#[test]
 fn e2e_a_receiver_is_not_impressed_by_what_is_no_packet() {
     let (child, port) = receiver(&[]);
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
