@@ -8,8 +8,8 @@
 //!
 //! Assumes: packets of a block follow one another on the channel, those of later rounds too. In truth the channel has
 //! recovered somewhat by then, so with bursts the residual loss is below what is told. Guarantees: of all codings with
-//! the fewest parity packets for their size, redundancy is the least under these formulas. Deliberately absent: a
-//! clock, estimates (`estimate`).
+//! the fewest parity packets for their size, or up to [`MORE_PARITY`] beyond where requests may be late, redundancy is
+//! the least under these formulas. Deliberately absent: a clock, estimates (`estimate`).
 
 use crate::code::{Coding, MOST_PACKETS};
 use crate::{Error, LossModel};
@@ -18,6 +18,8 @@ use crate::{Error, LossModel};
 const MOST_PARITY: usize = 100;
 /// Rounds of a schedule that are looked at, at most, those of proactive parity apart.
 const MOST_ROUNDS: usize = 16;
+/// Parity packets beyond the fewest that keep the residual loss, where requests may be late.
+const MORE_PARITY: usize = 3;
 /// A probability that changes no residual loss that anybody asks for: numbers of losses beyond it are left out.
 const NEGLIGIBLE: f64 = 1e-25;
 
@@ -81,19 +83,23 @@ impl Demand {
     }
 
     /// The schedule of least redundancy whose first request is too late no more often than that, and the parity that
-    /// it sends on the average.
-    fn schedule(&self, path: &PathState, left_ns: f64, needed: &[f64], late: f64) -> (Vec<u8>, f64) {
-        let rounds = path.rounds(left_ns).min(needed.len());
-        for proactive in 0..needed.len() {
-            for rounds in (1..=rounds.min(needed.len() - proactive)).rev() {
-                let (schedule, sent) = schedule(needed, rounds, proactive);
-                let asked = needed.get(usize::from(schedule[0])).copied().unwrap_or(0.0);
-                if asked * path.late(left_ns, schedule.len() - 1) <= late {
-                    return (schedule, sent);
+    /// it sends on the average; and what the best schedule would send if no request were late.
+    fn schedule(&self, path: &PathState, left_ns: f64, needed: &[f64], late: f64) -> (Vec<u8>, f64, f64) {
+        let parity = needed.len();
+        let rounds = path.rounds(left_ns).min(parity);
+        let requests = Requests::of(needed, rounds);
+        let (mut best, mut sent, mut least) = ((parity, 0), parity as f64, parity as f64);
+        for rounds in 1..=rounds {
+            let is_late = path.late(left_ns, rounds);
+            for (proactive, needed) in needed.iter().enumerate() {
+                let sends = proactive as f64 + requests.least[rounds][proactive];
+                least = least.min(sends);
+                if sends < sent && needed * is_late <= late {
+                    (best, sent) = ((proactive, rounds), sends);
                 }
             }
         }
-        schedule(needed, 0, 0)
+        (requests.schedule(best), sent, least)
     }
 
     /// The largest redundancy for which the path has room.
@@ -230,27 +236,36 @@ impl Losses {
         }
     }
 
-    /// The best schedule of the fewest parity packets that keep the residual loss, if its redundancy is below `limit`.
+    /// The best schedule of the fewest parity packets that keep the residual loss, or, where requests that may be late
+    /// are in its way, of a few more; if its redundancy is below `limit`.
     fn coding(&self, demand: &Demand, path: &PathState, k: usize, limit: f64) -> Option<CodingChoice> {
         let mut losses = self.clone();
         // By parity packets sent: the probabilities of more losses than that many, and so on.
         let mut beyond: Vec<Vec<f64>> = Vec::new();
+        let (mut best, mut looked): (Option<CodingChoice>, usize) = (None, 0);
         for parity in 0..=MOST_PARITY.min(MOST_PACKETS - k) {
             let tail = |of: &[Vec<f64>; 2]| of.iter().flat_map(|state| &state[parity + 1..]).sum::<f64>();
             let residual_loss = tail(&losses.sources) / k as f64;
-            let left_ns = demand.left_ns(path, k, parity)?;
+            let Some(left_ns) = demand.left_ns(path, k, parity) else { break };
             if residual_loss <= demand.residual_loss {
                 let late = demand.residual_loss - residual_loss;
-                let (schedule, sent) = demand.schedule(path, left_ns, &needed(&beyond, parity), late);
-                let redundancy = sent / k as f64;
-                let coding = (redundancy < limit).then(|| Coding::new(k as u8, &schedule).ok())??;
-                return Some(CodingChoice { coding, residual_loss, redundancy });
+                let (schedule, sent, least) = demand.schedule(path, left_ns, &needed(&beyond, parity), late);
+                let [redundancy, least] = [sent, least].map(|sent| sent / k as f64);
+                let limit = best.as_ref().map_or(limit, |best| best.redundancy);
+                if redundancy < limit {
+                    let coding = Coding::new(k as u8, &schedule).ok()?;
+                    best = Some(CodingChoice { coding, residual_loss, redundancy });
+                }
+                looked += 1;
+                if least >= redundancy.min(limit) || looked > MORE_PARITY {
+                    break;
+                }
             }
             let [good, bad] = &losses.probability;
             beyond.push(good.iter().zip(bad).map(|(good, bad)| good + bad).collect());
             losses.add(false);
         }
-        None
+        best
     }
 }
 
@@ -260,34 +275,43 @@ fn needed(beyond: &[Vec<f64>], parity: usize) -> Vec<f64> {
     (0..parity).map(|sent| beyond[sent][sent + 1..=parity].iter().sum()).collect()
 }
 
-/// The rounds that send least on the average, by how likely each packet is needed, and how many that is; at least
-/// `proactive` of them are sent at once.
-fn schedule(needed: &[f64], rounds: usize, proactive: usize) -> (Vec<u8>, f64) {
-    let parity = needed.len();
-    // least[y][x]: x packets sent by round y; from[y][x]: how many of them before that round.
-    let at_once = |sent| if sent < proactive { f64::INFINITY } else { sent as f64 };
-    let mut least = vec![(0..=parity).map(at_once).collect::<Vec<_>>()];
-    let mut from: Vec<Vec<usize>> = vec![vec![0; parity + 1]];
-    for round in 1..=rounds {
-        let (mut costs, mut origins) = (vec![f64::INFINITY; parity + 1], vec![0; parity + 1]);
-        for sent in 1..=parity {
-            for before in 0..sent {
-                let cost = least[round - 1][before] + (sent - before) as f64 * needed[before];
-                if cost < costs[sent] {
-                    (costs[sent], origins[sent]) = (cost, before);
+/// What requests send at least on the average, by how likely each packet is needed. By number of requests and packets
+/// that were sent before them.
+struct Requests {
+    least: Vec<Vec<f64>>,
+    /// Packets that are sent once the first of these requests was answered.
+    then: Vec<Vec<usize>>,
+}
+
+impl Requests {
+    fn of(needed: &[f64], rounds: usize) -> Self {
+        let parity = needed.len();
+        let nothing = [vec![f64::INFINITY; parity], vec![0.0]].concat();
+        let (mut least, mut then) = (vec![nothing], vec![vec![parity; parity + 1]]);
+        for round in 1..=rounds {
+            let (mut costs, mut ends) = (vec![f64::INFINITY; parity + 1], vec![parity; parity + 1]);
+            for (before, needed) in needed.iter().enumerate() {
+                for (sent, rest) in least[round - 1].iter().enumerate().skip(before + 1) {
+                    let cost = (sent - before) as f64 * needed + rest;
+                    if cost < costs[before] {
+                        (costs[before], ends[before]) = (cost, sent);
+                    }
                 }
             }
+            least.push(costs);
+            then.push(ends);
         }
-        least.push(costs);
-        from.push(origins);
+        Self { least, then }
     }
-    let best = (0..=rounds).min_by(|a, b| least[*a][parity].total_cmp(&least[*b][parity])).unwrap_or(0);
-    let (mut at, mut schedule) = (parity, Vec::new());
-    for round in (1..=best).rev() {
-        schedule.push((at - from[round][at]) as u8);
-        at = from[round][at];
+
+    /// The schedule that begins with so many packets and has so many requests.
+    fn schedule(&self, (proactive, rounds): (usize, usize)) -> Vec<u8> {
+        let (mut sent, mut schedule) = (proactive, vec![proactive as u8]);
+        for round in (1..=rounds).rev() {
+            let then = self.then[round][sent];
+            schedule.push((then - sent) as u8);
+            sent = then;
+        }
+        schedule
     }
-    schedule.push(at as u8);
-    schedule.reverse();
-    (schedule, least[best][parity])
 }

@@ -81,6 +81,83 @@ fn exhausted(demand: &Demand, path: &PathState, most: u8) -> Option<(f64, Coding
     best
 }
 
+/// How likely the first request of a coding is, and that it is too late or lost as often as there is time for it.
+fn too_late(probabilities: &[f64], coding: &Coding, path: &PathState, left_ns: f64) -> f64 {
+    let (k, n) = (u32::from(coding.k()), u32::from(coding.n()));
+    let requests = coding.schedule().len() - 1;
+    if requests == 0 {
+        return 0.0;
+    }
+    let losses = |pattern: usize, packets: u32| (pattern as u32 & ((1 << packets) - 1)).count_ones();
+    let proactive = u32::from(coding.proactive());
+    let lacks = |pattern: usize| losses(pattern, k + proactive) > proactive && losses(pattern, k + proactive) <= n - k;
+    let asked: f64 = (0..probabilities.len()).filter(|at| lacks(*at)).map(|at| probabilities[at]).sum();
+    let (next_ns, round_ns) = (path.next_ns.unwrap(), path.rtt_ns + path.response_ns + path.detection_ns);
+    let following = (left_ns - requests as f64 * round_ns) / next_ns;
+    let possible = ((left_ns - next_ns) / round_ns) as usize;
+    let lost = path.requests_lost.powi((possible - requests) as i32 + 1);
+    asked * (path.loss.after_a_loss().powi(following as i32) + lost)
+}
+
+/// The least redundancy of all codings of at most `most` packets on a path on which requests may be late or lost.
+fn exhausted_late(demand: &Demand, path: &PathState, most: u8) -> Option<f64> {
+    let mut best: Option<f64> = None;
+    for n in 1..=most {
+        let probabilities = patterns(&path.loss, n.into());
+        for k in 1..=n {
+            let packets_ns = f64::from(n - k) * demand.packet_bits / demand.rate_bps * 1e9;
+            let left_ns = demand.deadline_ns - f64::from(k) * demand.interval_ns - packets_ns;
+            let left_ns = left_ns - (path.rtt_ns + path.response_ns) / 2.0;
+            if left_ns < 0.0 {
+                continue;
+            }
+            let round_ns = path.rtt_ns + path.response_ns + path.detection_ns;
+            let rounds = ((left_ns - path.next_ns.unwrap()).max(0.0) / round_ns) as usize;
+            for schedule in schedules(n - k, rounds.min((n - k).into())) {
+                let coding = Coding::new(k, &schedule).unwrap();
+                let (missing, redundancy) = counted(&probabilities, &coding);
+                let is_kept = missing + too_late(&probabilities, &coding, path, left_ns) <= demand.residual_loss;
+                if missing <= demand.residual_loss && is_kept && best.is_none_or(|least| redundancy < least) {
+                    best = Some(redundancy);
+                }
+            }
+        }
+    }
+    best
+}
+
+#[test]
+fn where_requests_may_be_late_or_lost_the_search_is_as_good_as_one_that_looks_at_every_coding() {
+    const MOST: u8 = 9;
+    let bursts = LossModel { good_to_bad: 0.02, bad_to_good: 0.4, lost_in_good: 0.001, lost_in_bad: 0.6 };
+    let independent = [0.03, 0.1, 0.2].map(|lost| LossModel::independent(lost).unwrap());
+    let (mut looked_at, mut dearer) = (0, 0);
+    for loss in independent.into_iter().chain([bursts]) {
+        for (residual_loss, rtt_ms, blocks) in
+            [(1e-2, 3.0, 3.0), (3e-3, 5.0, 3.0), (1e-3, 2.0, 4.0), (1e-3, 8.0, 2.0), (3e-4, 1.0, 3.0)]
+        {
+            for (next, requests_lost) in [(1.0, 0.0), (1.0, 0.1), (0.3, 0.3), (0.3, 0.0)] {
+                let interval_ns = 10.0 * MS;
+                let deadline_ns = blocks * interval_ns + rtt_ms * MS * 2.0;
+                let (packet_bits, rate_bps) = (9600.0, f64::INFINITY);
+                let demand = Demand { residual_loss, deadline_ns, interval_ns, packet_bits, rate_bps };
+                let next_ns = Some(next * interval_ns);
+                let path = PathState { next_ns, requests_lost, ..path(loss, rtt_ms) };
+                let free = PathState { next_ns: None, requests_lost: 0.0, ..path };
+                let Ok(choice) = search(&demand, &path) else { continue };
+                let Some(least) = exhausted_late(&demand, &path, MOST) else { continue };
+                assert!(choice.redundancy <= least * 1.05 + 1e-12, "{demand:?} {path:?}: {choice:?}, not {least}");
+                if choice.coding.n() <= MOST {
+                    assert!(choice.redundancy >= least - 1e-12, "{demand:?} {path:?}: {choice:?} is too late");
+                }
+                looked_at += 1;
+                dearer += usize::from(choice.redundancy > search(&demand, &free).unwrap().redundancy * 1.01);
+            }
+        }
+    }
+    assert!(looked_at >= 40 && dearer >= 20, "{looked_at}, of which {dearer} plan for what is late");
+}
+
 fn path(loss: LossModel, rtt_ms: f64) -> PathState {
     PathState {
         loss,

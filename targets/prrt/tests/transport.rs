@@ -118,6 +118,23 @@ fn a_gap_of_ids_is_as_many_blocks_as_fit_between_their_neighbours() {
 }
 
 #[test]
+fn a_block_of_which_nothing_came_is_given_up_at_its_deadline_and_no_sooner() {
+    let (mut receiver, mut bytes) = (Receiver::new(RECEIVER), Vec::new());
+    for (sequence, base) in [(0, 0), (1, 8)] {
+        let (kind, session, left_us, sent_ns, rtt_us) = (PacketKind::Source, 7, 50_000, 0, 1000);
+        let (index, k, n, filled) = (0, 2, 4, 0);
+        let header = Header { kind, index, k, n, filled, session, left_us, base, sequence, sent_ns, rtt_us };
+        header.write(b"a payload", &mut bytes);
+        assert!(receiver.handle(&bytes, MS).is_some());
+    }
+    // Of the blocks at 0 and 8 a later payload may still come; those at 2, 4 and 6 came before 8 was submitted.
+    for (now, given_up) in [(51 * MS - 1, 0), (51 * MS, 3), (101 * MS - 1, 3), (101 * MS, 5)] {
+        receiver.on_time(now);
+        assert_eq!(receiver.counts().given_up, given_up, "at {now}");
+    }
+}
+
+#[test]
 fn payloads_that_waited_long_at_the_sender_come_though_little_time_is_left() {
     for k in [1, 4, 10, 40] {
         let plan = SenderPlan { deadline_ns: 50 * MS, pace_ns: MS + MS / 20, ..plan(k, &[0]) };
