@@ -208,17 +208,19 @@ impl Losses {
         let most = (self.most + 1).min(MOST_PARITY + 1);
         let lost = [self.model.lost_in_good, self.model.lost_in_bad];
         for ((lost, p), s) in lost.into_iter().zip(&mut self.probability).zip(&mut self.sources) {
-            let newly = |probability: f64| if is_source { probability } else { 0.0 };
-            for losses in (0..=most).rev() {
-                let stays = if losses > MOST_PARITY { lost } else { 0.0 };
-                let (mut probability, mut sources) =
-                    (p[losses] * (1.0 - lost + stays), s[losses] * (1.0 - lost + stays) + newly(p[losses]) * stays);
-                if losses > 0 {
-                    probability += p[losses - 1] * lost;
-                    sources += (s[losses - 1] + newly(p[losses - 1])) * lost;
-                }
-                (p[losses], s[losses]) = (probability, sources);
+            let (kept, newly) = (1.0 - lost, if is_source { 1.0 } else { 0.0 });
+            if most > MOST_PARITY {
+                s[most] += newly * p[most] * lost + (s[most - 1] + newly * p[most - 1]) * lost;
+                p[most] += p[most - 1] * lost;
             }
+            // Slices of a known length: then the compiler has several numbers at a time.
+            let exact = most.min(MOST_PARITY);
+            let (p, s) = (&mut p[..=exact], &mut s[..=exact]);
+            for losses in (1..=exact).rev() {
+                s[losses] = s[losses] * kept + (s[losses - 1] + newly * p[losses - 1]) * lost;
+                p[losses] = p[losses] * kept + p[losses - 1] * lost;
+            }
+            (p[0], s[0]) = (p[0] * kept, s[0] * kept);
         }
         let (leaves, comes) = (self.model.good_to_bad, self.model.bad_to_good);
         for [goods, bads] in [&mut self.probability, &mut self.sources] {
@@ -244,7 +246,8 @@ impl Losses {
         let mut beyond: Vec<Vec<f64>> = Vec::new();
         let (mut best, mut looked): (Option<CodingChoice>, usize) = (None, 0);
         for parity in 0..=MOST_PARITY.min(MOST_PACKETS - k) {
-            let tail = |of: &[Vec<f64>; 2]| of.iter().flat_map(|state| &state[parity + 1..]).sum::<f64>();
+            let more = |of: &Vec<f64>| of[..=losses.most].iter().skip(parity + 1).sum::<f64>();
+            let tail = |of: &[Vec<f64>; 2]| of.iter().map(more).sum::<f64>();
             let residual_loss = tail(&losses.sources) / k as f64;
             let Some(left_ns) = demand.left_ns(path, k, parity) else { break };
             if residual_loss <= demand.residual_loss {
@@ -261,7 +264,7 @@ impl Losses {
                     break;
                 }
             }
-            let [good, bad] = &losses.probability;
+            let [good, bad] = losses.probability.each_ref().map(|of| &of[..=losses.most]);
             beyond.push(good.iter().zip(bad).map(|(good, bad)| good + bad).collect());
             losses.add(false);
         }
@@ -272,7 +275,7 @@ impl Losses {
 /// By parity packets sent before: how likely a round after them is, since the block lacks packets and is not beyond
 /// repair.
 fn needed(beyond: &[Vec<f64>], parity: usize) -> Vec<f64> {
-    (0..parity).map(|sent| beyond[sent][sent + 1..=parity].iter().sum()).collect()
+    (0..parity).map(|sent| beyond[sent].iter().take(parity + 1).skip(sent + 1).sum()).collect()
 }
 
 /// What requests send at least on the average, by how likely each packet is needed. By number of requests and packets
