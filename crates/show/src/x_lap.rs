@@ -370,27 +370,30 @@ impl<'a> XLap<'a> {
     fn correlations(&self) -> DrawnFigure {
         let (stages, more) = self.shown();
         let mut said = Vec::new();
-        let drawings = stages.iter().filter(|stage| !stage.is_whole).map(|stage| {
-            let ns = |points: &[[i64; 2]]| {
-                points.iter().map(|point| point.map(|ticks| self.ns(ticks as f64))).collect::<Vec<_>>()
-            };
-            let (below, above) = (ns(&stage.points_below), ns(&stage.points_above));
-            let axis = |at: usize| Axis::around(below.iter().chain(&above).map(|point| point[at]), short);
-            let mut figure = Figure::plane(axis(0).named(&stage.name), axis(1).named("end-to-end"));
-            figure.dots(&below, Ink::of(0));
-            figure.dots(&above, Ink::of(2));
-            for (fit, points, ink) in [(stage.fit_below, &below, Ink::of(0)), (stage.fit_above, &above, Ink::of(2))] {
-                fit.and_then(|fit| self.line(fit, points)).into_iter().for_each(|line| figure.curve(&line, ink));
+        let mut drawings = Vec::new();
+        for stage in stages.iter().filter(|stage| !stage.is_whole) {
+            for (points, fit, which, ink) in [
+                (&stage.points_below, stage.fit_below, "up to the threshold", Ink::of(0)),
+                (&stage.points_above, stage.fit_above, "above the threshold", Ink::of(2)),
+            ] {
+                let points: Vec<_> = points.iter().map(|point| point.map(|ticks| self.ns(ticks as f64))).collect();
+                // On axes of their own: the few above are so much longer that the others would be one line.
+                let axis = |at: usize| Axis::around(points.iter().map(|point| point[at]), short);
+                let y = axis(1).named(&format!("end-to-end {which}"));
+                let mut figure = Figure::plane(axis(0).named(&stage.name), y);
+                figure.dots(&points, ink);
+                let line = fit.and_then(|fit| self.line(fit, &points));
+                line.into_iter().for_each(|line| figure.curve(&line, ink));
+                drawings.extend((!points.is_empty()).then_some(figure));
             }
             said.push(format!("{}: below {}, above {}", stage.name, told(stage.fit_below), told(stage.fit_above)));
-            figure
-        });
-        let drawings: Vec<Figure> = drawings.collect();
+        }
         let shown = stages.iter().flat_map(|stage| [stage.points_below.len(), stage.points_above.len()]);
         let points = shown.max().unwrap_or(0);
         let caption = format!(
             "Each stage against end-to-end, and the line of least squares; traces up to the threshold and above it \
-             apart, up to {points} points of each. Pearson r, Spearman s: {}. No correlation is a cause. {}{more}",
+             apart, each on axes of their own, up to {points} points of each. Pearson r, Spearman s: {}. \
+             No correlation is a cause. {}{more}",
             said.join("; "),
             self.of_how_many()
         );
@@ -518,6 +521,22 @@ mod tests {
             missing.len() == 5 && missing[1].contains("no trace takes longer than the threshold, 6 ns"),
             "{missing:?}"
         );
+    }
+
+    #[test]
+    fn traces_above_the_threshold_have_axes_of_their_own_that_say_so() {
+        let of = |above: usize| {
+            let mut jitter = jitter(30, above);
+            jitter.stages.iter_mut().for_each(|stage| stage.points_above = vec![[1_000_000, 2_000_000]; above]);
+            drawn(&jitter).0.into_iter().find(|figure| figure.name == "correlation").unwrap()
+        };
+        let said = |figure: &DrawnFigure, which: &str| figure.svg().matches(which).count();
+        let (both, below) = (of(3), of(0));
+        assert_eq!(both.drawings.len(), 2 * MOST_STAGES);
+        assert_eq!([said(&both, "end-to-end up to the"), said(&both, "end-to-end above the")], [MOST_STAGES; 2]);
+        // 2 ns lies on an axis around it, not on one of milliseconds.
+        assert!(both.drawings[0].svg.contains("2 ns") && !both.drawings[0].svg.contains("ms"));
+        assert_eq!((below.drawings.len(), said(&below, "end-to-end above the")), (MOST_STAGES, 0));
     }
 
     #[test]
