@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Kinds of events that a run's end notes: written again they take the place of the old ones.
-const OF_THE_END: [EventKind; 15] = [
+const OF_THE_END: [EventKind; 16] = [
     EventKind::FinishFailed,
     EventKind::StampsLeft,
     EventKind::CutOff,
@@ -64,6 +64,7 @@ const OF_THE_END: [EventKind; 15] = [
     EventKind::IdsRepeated,
     EventKind::IdsOutOfOrder,
     EventKind::IdsUnexpanded,
+    EventKind::KindsLeftOut,
     EventKind::IdsApart,
     EventKind::IdsCollided,
     EventKind::AttemptsContradicted,

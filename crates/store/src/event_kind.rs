@@ -115,6 +115,8 @@ words! {
         PassagesUntold = "passages-untold",
         /// Ids of stamps that stand for very many, which nobody else saw and that have no trace.
         IdsUnexpanded = "ids-unexpanded",
+        /// Stamps of kinds that the layout is not of.
+        KindsLeftOut = "kinds-left-out",
         /// Parts without their whole, or wholes without a part.
         IdsApart = "ids-apart",
         /// Two originals have one id.

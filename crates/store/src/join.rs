@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use tickscope_tick::{NodeName, Place, counted, printable};
 use tickscope_trace::{
     Attribute, Columns, Extent, JoinCounts, KeptStamps, Layout, LayoutText, Limits, LongSpans, MOST_SPANNED, Marks,
-    Match, MayPrecede, PointCounts, SHORT_SPAN, StampColumns as Batch, StampSource, Traces, join,
+    Match, MayPrecede, Nullable, PointCounts, SHORT_SPAN, StampColumns as Batch, StampSource, Traces, join,
 };
 
 use crate::channels::{Channel, stamped_by};
@@ -32,6 +32,8 @@ pub struct Joined {
     pub refused: Vec<Error>,
     /// By point: ids that its policies keep, that another point saw and that it did not.
     pub missing: Vec<u64>,
+    /// By point: stamps of kinds that the layout is not of.
+    pub left_out: Vec<u64>,
     /// Ids that two originals have: no durations are made of them.
     pub collisions: Vec<Collision>,
 }
@@ -60,7 +62,7 @@ pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayP
     }
     let place = run.derived().traces().join("part-00000000.parquet");
     let stamps = source.points.iter().map(PointStamps::len).sum();
-    let collisions = source.collisions.clone();
+    let (collisions, left_out) = (source.collisions.clone(), source.left_out.clone());
     let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout), stamps_key(stamps)])?;
     let limits = Limits::within(bytes, names.len());
     let mut lacking = Lacking::of(run, &parsed)?;
@@ -69,7 +71,7 @@ pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayP
         writer.write(rows(traces))
     })?;
     writer.finish()?;
-    Ok(Joined { missing: lacking.counts(&counts), counts, stamps, refused: source.refused(), collisions })
+    Ok(Joined { missing: lacking.counts(&counts), counts, stamps, refused: source.refused(), left_out, collisions })
 }
 
 /// By point: what its policies keep, and how many ids of that it lacks.
@@ -121,8 +123,8 @@ pub struct JoinFinding {
 }
 
 impl Joined {
-    /// Ids that two originals have, attempts that cannot be, ids that have no trace, and parts and wholes that did not
-    /// meet.
+    /// Ids that two originals have, attempts that cannot be, ids that have no trace, stamps that the layout leaves out,
+    /// and parts and wholes that did not meet.
     pub fn findings(&self, layout: &Layout) -> Vec<JoinFinding> {
         let place = |point: usize| &layout.points()[point].place;
         let mut all: Vec<JoinFinding> = self.collisions.iter().map(Collision::finding).collect();
@@ -138,6 +140,10 @@ impl Joined {
                 place(point)
             );
             all.extend(at(point, EventKind::IdsUnexpanded, counts.unexpanded, text));
+        }
+        for (point, left_out) in self.left_out.iter().enumerate() {
+            let text = format!("stamps at {} are not of the layout's kinds ({:?})", place(point), layout.kinds());
+            all.extend(at(point, EventKind::KindsLeftOut, *left_out, text));
         }
         for (edge, counts) in layout.links().iter().zip(&self.counts.links) {
             let (part, whole) = match edge.by {
@@ -209,6 +215,10 @@ struct RunStamps {
     collisions: Vec<Collision>,
     /// By point: which of its stamps are there.
     kept: Vec<KeptStamps>,
+    /// Kinds of ids that the layout is of; empty: of any.
+    kinds: Vec<i32>,
+    /// By point: stamps of others.
+    left_out: Vec<u64>,
 }
 
 /// A row group of a point.
@@ -225,23 +235,39 @@ struct Group {
 
 impl Group {
     /// The row groups of a point, each with the ids that its stamps stand for.
-    fn all(stamps: &PointStamps) -> Result<Vec<Self>> {
+    fn all(stamps: &PointStamps, kinds: &[i32]) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for (at, segment) in stamps.segments().iter().enumerate() {
             for (group, (first, last, stamps)) in segment.extents().into_iter().enumerate() {
                 let long = LongSpans::default();
-                all.push(Self { segment: at, group, stamps, first, last, last_of_short: last, long }.widened(segment)?);
+                let found = Self { segment: at, group, stamps, first, last, last_of_short: last, long };
+                all.extend(found.of_kinds(segment, kinds)?.map(|found| found.widened(segment, kinds)).transpose()?);
             }
         }
         Ok(all)
     }
 
-    fn widened(mut self, segment: &Segment) -> Result<Self> {
+    /// What of it is of these kinds; `None`: nothing is.
+    fn of_kinds(mut self, segment: &Segment, kinds: &[i32]) -> Result<Option<Self>> {
+        if !kinds.is_empty() {
+            let (ids, _, of) = segment.read_keys(self.group)?;
+            let ids = Kept::of(kinds, &of).column(ids);
+            let ends = ids.iter().min().zip(ids.iter().max());
+            let Some((first, last)) = ends else { return Ok(None) };
+            (self.stamps, self.first, self.last, self.last_of_short) = (ids.len() as u64, *first, *last, *last);
+        }
+        Ok(Some(self))
+    }
+
+    fn widened(mut self, segment: &Segment, kinds: &[i32]) -> Result<Self> {
         if !segment.has_column("ids") {
             return Ok(self);
         }
-        let ids = segment.read_ids(self.group)?;
-        for (&id, last) in ids.iter().zip(segment.read_lasts(self.group, &ids)?.into_iter().flatten()) {
+        let (ids, _, of) = segment.read_keys(self.group)?;
+        let lasts = segment.read_lasts(self.group, &ids)?;
+        let kept = Kept::of(kinds, &of);
+        for (id, last) in kept.column(ids).into_iter().zip(lasts.map(|lasts| kept.column(lasts)).into_iter().flatten())
+        {
             let more = last.abs_diff(id);
             self.last = self.last.max(last);
             if more < SHORT_SPAN {
@@ -254,6 +280,21 @@ impl Group {
     }
 }
 
+/// Which rows of a row group are of the layout's kinds; `None`: all.
+struct Kept(Option<Vec<bool>>);
+
+impl Kept {
+    fn of(kinds: &[i32], of: &Nullable<i32>) -> Self {
+        let is_kept = |kind: Option<&i32>| kinds.contains(&kind.copied().unwrap_or(0));
+        Self((!kinds.is_empty()).then(|| of.iter().map(is_kept).collect()))
+    }
+
+    fn column<T>(&self, column: Vec<T>) -> Vec<T> {
+        let Some(kept) = &self.0 else { return column };
+        column.into_iter().zip(kept).filter(|(_, kept)| **kept).map(|(value, _)| value).collect()
+    }
+}
+
 impl RunStamps {
     fn open(run: &Run, layout: &Layout) -> Result<Self> {
         let points: Result<Vec<PointStamps>> = layout.points().iter().map(|point| run.stamps(&point.place)).collect();
@@ -262,12 +303,18 @@ impl RunStamps {
         let places = layout.points().iter().map(|point| &point.place);
         let attributes: Result<_> =
             places.zip(&points).map(|(place, stamps)| attributes_of(place, stamps, &channels)).collect();
-        let groups = points.iter().map(Group::all).collect::<Result<_>>()?;
+        let kinds = layout.kinds().to_vec();
+        let groups: Vec<Vec<Group>> = points.iter().map(|stamps| Group::all(stamps, &kinds)).collect::<Result<_>>()?;
+        let left_out = |(stamps, groups): (&PointStamps, &Vec<Group>)| {
+            let kept: u64 = groups.iter().map(|group| group.stamps).sum();
+            if kinds.is_empty() { 0 } else { stamps.len() - kept }
+        };
+        let left_out = points.iter().zip(&groups).map(left_out).collect();
         let events = run.events()?.found;
         let places = layout.points().iter().map(|point| &point.place);
         let kept = places.map(|place| run.kept_stamps(place, &channels, &events)).collect::<Result<_>>()?;
         let (attributes, threads, collisions) = (attributes?, threads(channels, layout), run.collisions()?);
-        Ok(Self { points, attributes, threads, groups, collisions, kept })
+        Ok(Self { points, attributes, threads, groups, collisions, kept, kinds, left_out })
     }
 
     fn refused(self) -> Vec<Error> {
@@ -321,31 +368,35 @@ impl StampSource for RunStamps {
             let segment = &stamps.segments()[segment];
             let (ids, ticks, kinds) = segment.read_keys(group)?;
             let lasts = segment.read_lasts(group, &ids)?;
+            let kept = Kept::of(&self.kinds, &kinds);
+            let (ids, ticks, lasts) = (kept.column(ids), kept.column(ticks), lasts.map(|lasts| kept.column(lasts)));
             let kinds: Option<Vec<i32>> =
                 (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
+            let kinds = kinds.map(|kinds| kept.column(kinds));
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
             let mut batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
             if let Some(lasts) = &lasts {
                 batch = batch.with_lasts(lasts).map_err(unequal)?;
             }
             if columns == Columns::KeysAndParents {
-                let parents = segment.read_parents(group)?;
+                let parents = kept.column(segment.read_parents(group)?);
                 sink(batch.with_parents(&parents).map_err(unequal)?);
                 continue;
             }
             let optional = self.attributes[point].iter().filter(|attribute| **attribute != Attribute::Channel);
-            let read = |&attribute: &Attribute| Ok((attribute, segment.read_attribute(group, attribute)?));
+            let read = |&attribute: &Attribute| Ok((attribute, kept.column(segment.read_attribute(group, attribute)?)));
             let attributes: Vec<(Attribute, Vec<Option<i64>>)> = optional.map(read).collect::<Result<_>>()?;
             for (attribute, values) in &attributes {
                 batch = batch.with_attribute(*attribute, values).map_err(unequal)?;
             }
             let told = self.attributes[point].contains(&Attribute::Channel);
-            let attempts = if columns == Columns::Keys { None } else { Some(segment.read_attempts(group)?) };
+            let attempts =
+                if columns == Columns::Keys { None } else { Some(kept.column(segment.read_attempts(group)?)) };
             if let Some(attempts) = &attempts {
                 batch = batch.with_attempts(attempts).map_err(unequal)?;
             }
             let with_threads = columns == Columns::KeysAndThreads;
-            let channels = if told || with_threads { segment.read_channels(group)? } else { Vec::new() };
+            let channels = if told || with_threads { kept.column(segment.read_channels(group)?) } else { Vec::new() };
             if told {
                 batch = batch.with_channels(&channels).map_err(unequal)?;
             }
@@ -444,6 +495,67 @@ mod tests {
         assert_eq!(rows.columns[1], [Some(1_011), None, Some(1_031)].into_iter().collect());
         assert!(rows.columns[3].is_all_null());
         assert!(traces.key("tickscope.layout").unwrap().contains("client.send > client.sent"));
+    }
+
+    /// Kind (none is 0), id, tick and value.
+    type OfAKind = (Option<i32>, i64, i64, Option<i64>);
+
+    /// Traces of these stamps, a segment for each three, by the sample's layout of these kinds; and what it leaves out.
+    fn of_kinds(points: [&[OfAKind]; 2], kinds: &[i32]) -> (Vec<String>, Vec<u64>, Vec<u64>) {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        for (place, stamps) in ["client.send", "server.receive"].into_iter().zip(points) {
+            for stamps in stamps.chunks(3) {
+                let (id, tick) = stamps.iter().map(|stamp| (stamp.1, stamp.2)).unzip();
+                let columns = StampColumns {
+                    kind: stamps.iter().map(|stamp| stamp.0).collect(),
+                    value: stamps.iter().map(|stamp| stamp.3).collect(),
+                    ..StampColumns::slim(tick, id, vec![1; stamps.len()])
+                };
+                let place = next_segment(&run.paths().stamps(&place.parse().unwrap())).unwrap();
+                write_segment(&place, &columns, &Origin::default()).unwrap();
+            }
+        }
+        let layout = LayoutText { kinds: kinds.to_vec(), ..manifest().layout };
+        let joined = join_run(&run, &layout, 1 << 20, &|_, _| true).unwrap();
+        let findings = joined.findings(&layout.parse(None).unwrap());
+        let told = findings.into_iter().filter(|finding| finding.what == EventKind::KindsLeftOut);
+        let traces = &run.traces().unwrap().found[0];
+        let rows = traces.read_all().unwrap();
+        let value = |row| traces.read_attribute(0, "server.receive", Attribute::Value).unwrap().get(row);
+        let of = |row: usize| format!("{} {} {:?}", rows.kind[row], rows.id[row], rows.columns[1].get(row));
+        let rows = (0..rows.id.len()).map(|row| format!("{} {:?}", of(row), value(row)));
+        (rows.collect(), joined.left_out, told.map(|finding| finding.value as u64).collect())
+    }
+
+    #[test]
+    fn a_layout_of_some_kinds_joins_what_a_run_of_these_alone_would_and_counts_the_rest() {
+        let sent: [OfAKind; 7] = [
+            (None, 1, 10, None),
+            (Some(1), 1, 11, None),
+            (Some(0), 2, 12, None),
+            (Some(2), 3, 13, None),
+            (Some(1), i64::MAX, 14, None),
+            (Some(1), 4, 15, None),
+            (Some(0), 4, 16, None),
+        ];
+        let received: [OfAKind; 4] = [
+            (Some(1), 4, 1_015, Some(-1)),
+            (Some(0), 2, 1_012, Some(7)),
+            (Some(1), 1, 1_011, None),
+            (None, 4, 1_016, Some(8)),
+        ];
+        for (kinds, left_out) in [(&[0][..], [4, 2]), (&[1], [4, 2]), (&[2], [6, 4]), (&[1, 0], [1, 0]), (&[9], [7, 4])]
+        {
+            let of = |stamps: &[OfAKind]| -> Vec<OfAKind> {
+                stamps.iter().filter(|stamp| kinds.contains(&stamp.0.unwrap_or(0))).copied().collect()
+            };
+            let (traces, counted, told) = of_kinds([&sent, &received], kinds);
+            assert_eq!(traces, of_kinds([&of(&sent), &of(&received)], &[]).0, "{kinds:?}");
+            assert_eq!(counted, [left_out[0], left_out[1], 0, 0], "{kinds:?}");
+            assert_eq!(told, left_out.into_iter().filter(|stamps| *stamps > 0).collect::<Vec<_>>());
+        }
+        assert_eq!(of_kinds([&sent, &received], &[]).1, [0; 4]);
     }
 
     #[test]

@@ -218,6 +218,12 @@ fn both_layouts(one: &LayoutText, other: LayoutText) -> LayoutText {
         branches: [one.branches.clone(), other.branches].concat(),
         extra: [one.extra.clone(), other.extra].concat(),
         rules: [one.rules.clone(), other.rules].concat(),
+        // One that is of any kind makes both so.
+        kinds: if one.kinds.is_empty() || other.kinds.is_empty() {
+            Vec::new()
+        } else {
+            [one.kinds.clone(), other.kinds].concat()
+        },
         inferred: one.inferred,
     }
 }
@@ -278,6 +284,7 @@ impl Names {
             branches: all(&text.branches),
             extra: all(&text.extra),
             rules: text.rules.iter().map(|(place, rule)| (self.places(place), rule.clone())).collect(),
+            kinds: text.kinds.clone(),
             inferred: text.inferred,
         }
     }

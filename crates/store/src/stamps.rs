@@ -322,11 +322,6 @@ impl Segment {
         self.table.names().iter().any(|known| known == name)
     }
 
-    /// Ids of one row group.
-    pub(crate) fn read_ids(&self, group: usize) -> Result<Vec<i64>> {
-        self.table.column(group, "id")
-    }
-
     /// By stamp of one row group, the last id that it stands for; `None`: each stands for its own alone. Numbers of ids
     /// that make no sense, as another program may write, count as one.
     pub(crate) fn read_lasts(&self, group: usize, ids: &[i64]) -> Result<Option<Vec<i64>>> {

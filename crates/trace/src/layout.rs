@@ -122,6 +122,7 @@ pub struct Layout {
     graph: graph::Graph,
     /// By point: the first of those that share its ids.
     spaces: Vec<usize>,
+    kinds: Vec<i32>,
     inferred: bool,
 }
 
@@ -133,6 +134,11 @@ impl Layout {
     /// contradicts nothing.
     pub fn is_inferred(&self) -> bool {
         self.inferred
+    }
+
+    /// Kinds of the ids that it is of; empty: of any.
+    pub fn kinds(&self) -> &[i32] {
+        &self.kinds
     }
 
     /// All points: the trunk's, each after its predecessors and else in the order of the description; then those of

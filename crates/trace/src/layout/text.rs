@@ -22,6 +22,7 @@ use crate::Error;
 ///     branches: vec!["client.send > client.sent".into()],
 ///     extra: vec!["client.sent > server.recv".into()],
 ///     rules: vec![("server.recv".into(), "last".into())],
+///     kinds: vec![],
 ///     inferred: false,
 /// };
 /// let layout = text.parse(None).unwrap();
@@ -47,6 +48,9 @@ pub struct LayoutText {
     /// `(node.point, rule)` with rule `first`, `last` or `all`; a point without a rule uses `first`.
     #[serde(deserialize_with = "rules")]
     pub rules: Vec<(String, String)>,
+    /// Kinds of the ids that it is of; empty: of any. Stamps of others are left out, and counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<i32>,
     /// True if nobody declared it and it was [inferred](crate::infer) from stamps: then a duration against it
     /// contradicts nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -108,7 +112,8 @@ impl LayoutText {
             vec![0; points.len()] // nothing leads from one id to another
         };
         refuse_links_out_of_scope(&points, &edges, &spaces)?;
-        Ok(Layout { points, trunk, edges, stages, graph, spaces, inferred: self.inferred })
+        let (kinds, inferred) = (self.kinds.clone(), self.inferred);
+        Ok(Layout { points, trunk, edges, stages, graph, spaces, kinds, inferred })
     }
 
     /// The points of the trunk in topological order, and the edges between them.
