@@ -104,6 +104,9 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
     let run = run.seen_as(manifest, None);
     preparation.notes.extend(unstamped_evidence(&run)?);
     preparation.notes.extend(windowed(&run)?);
+    let may_keep = own && state != RunState::GoingOn;
+    // What another process has joined and not yet digested is neither removed nor joined twice.
+    let _joining = if may_keep { run.lock_traces() } else { None };
     let traces = standing(&run)?;
     if traces == Traces::Fit {
         if state == RunState::CutOff {
@@ -111,8 +114,7 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
         }
         return Ok(ReadyRun { run, preparation, _apart: None });
     }
-    let kept = own && state != RunState::GoingOn && traces != Traces::OfAnother;
-    joined(run, preparation, (state, traces), kept)
+    joined(run, preparation, (state, traces), may_keep && traces != Traces::OfAnother)
 }
 
 /// What the window of a run took, if it keeps one.

@@ -118,6 +118,21 @@ fn an_ended_run_whose_traces_were_removed_is_joined_again_and_another_layout_lea
 }
 
 #[test]
+fn of_many_who_look_at_one_run_without_traces_one_joins_them_and_the_others_wait() {
+    let site = Site::new();
+    let run = run(&site, &PATH, |_| ());
+    run.write_digests().unwrap();
+    let looks = std::thread::scope(|scope| {
+        let looking: Vec<_> = (0..8).map(|_| scope.spawn(|| ready(run.clone(), None).unwrap())).collect();
+        looking.into_iter().map(|look| look.join().unwrap()).collect::<Vec<_>>()
+    });
+    let joins: Vec<_> = looks.iter().filter_map(joined).collect();
+    assert_eq!(joins, [(4 * IDS as u64, RunState::Ended, true)]);
+    looks.iter().for_each(|look| assert_eq!(asked(look).complete, IDS as u64));
+    assert!(run.faults().unwrap().is_empty() && run.check().unwrap().is_empty());
+}
+
+#[test]
 fn a_layout_that_nobody_declared_is_inferred_and_contradicts_nothing() {
     let site = Site::new();
     let run = run(&site, &[], |_| ());

@@ -129,6 +129,13 @@ impl Run {
         Ok(Self::open(root)?)
     }
 
+    /// Waits until nobody else joins traces into the run, and keeps others from it until the returned file is dropped.
+    /// `None`: this user can't write the run's lock, nor its traces then.
+    pub fn lock_traces(&self) -> Option<File> {
+        let file = open_lock(&self.paths().lock()).ok()?;
+        lock(&file, libc::F_OFD_SETLKW, libc::F_WRLCK, JOIN).ok().map(|_| file)
+    }
+
     /// When a file of its stamps was last written, milliseconds of Unix by an ordinary clock: until then its data
     /// reach, give or take the second that stamps may wait. `None`: there is none.
     pub fn stored_until(&self) -> Option<i64> {
@@ -170,6 +177,8 @@ pub fn utc(unix_ms: i64) -> String {
 const WRITERS: libc::off_t = 0;
 /// The byte that whoever changes `run.json` holds meanwhile.
 const CHANGE: libc::off_t = 1;
+/// The byte that whoever looks whether the run has its traces, and joins them into it, holds meanwhile.
+const JOIN: libc::off_t = 2;
 
 /// Opens a lock, which is its owner's alone, though all may read the run: whoever may open it for reading may take a
 /// read lock, which would hold up a change of `run.json` for ever and let a run that has ended go on.
