@@ -423,9 +423,9 @@ pub fn user_of(name: &OsStr) -> Option<u32> {
 pub fn remedy(error: i32) -> &'static str {
     match error {
         libc::ENOENT | libc::ENOTDIR => "Make that directory first (mkdir -m 700), on a tmpfs such as /dev/shm",
-        libc::EACCES | libc::EPERM | libc::EROFS => {
-            "Check the rights of that directory: this user must be able to write"
-        }
+        libc::EACCES | libc::EPERM => "Check the rights of that directory: this user must be able to write",
+        libc::EROFS => "That file system is read-only: name a directory on another, such as /dev/shm",
+        libc::ELOOP => "A symbolic link is in its way: name the directory itself",
         libc::EMFILE => "Raise ulimit -n: a pool takes a descriptor above 2",
         libc::EFBIG => "Raise ulimit -f, or set TICKSCOPE_POOL_BYTES lower",
         libc::ENOMEM => "Raise ulimit -v, or set TICKSCOPE_POOL_BYTES lower",
