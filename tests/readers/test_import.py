@@ -1,6 +1,7 @@
 """Other programs' files become runs: durations as in the file; what has no bound is said, what is wrong refused."""
 
 import csv
+import gzip
 import json
 import re
 import shutil
@@ -178,6 +179,7 @@ REFUSED = {
     "no id": ({"a_csv": TABLE.replace("\n2,1", "\nx,1")}, ["a.csv:3:", "whole number", "found 'x'"]),
     "UTF-16": ({"a_csv": TABLE.encode("utf-16")}, ["a.csv:1:", "UTF-16", "iconv"]),
     "UTF-16 without a mark": ({"a_csv": TABLE.encode("utf-16-le")}, ["a.csv:1:", "a byte 0", "iconv"]),
+    "gzip": ({"a_csv": gzip.compress(TABLE.encode())}, ["a.csv:1:", "found gzip", "gunzip -k"]),
     "latin 1": ({"a_csv": (TABLE + "é\n").encode("latin-1")}, ["a.csv:5:", "0xe9", "iconv"]),
     "a huge field": ({"a_csv": TABLE + "7" * 70_000}, ["a.csv:5:", "at most 65536 bytes"]),
     "a huge number": ({"a_csv": TABLE + "9" * 300 + ",0,1,2\n"}, ["a.csv:5:", "2^63", "999..."]),

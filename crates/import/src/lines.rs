@@ -7,6 +7,9 @@ use crate::error::Error;
 
 /// Bytes of a line; hundreds of the longest numbers.
 pub(crate) const MOST_BYTES: u64 = 1 << 16;
+/// What a compressed file begins with, its format, and what decompresses it.
+const COMPRESSIONS: [(&[u8], &str, &str); 3] =
+    [(b"\x1f\x8b", "gzip", "gunzip -k"), (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"), (b"\xfd7zXZ", "xz", "unxz -k")];
 
 /// The lines of one file.
 pub(crate) struct Lines<R> {
@@ -83,8 +86,16 @@ impl<R: Read> Lines<R> {
         ))
     }
 
-    /// Takes away the mark that some programs begin UTF-8 with; refuses that of another encoding.
+    /// Takes away the mark that some programs begin UTF-8 with; refuses that of another encoding or of a compression.
     fn strip_mark(&mut self) -> Result<(), Error> {
+        for (mark, format, command) in COMPRESSIONS {
+            if self.bytes.starts_with(mark) {
+                let file = self.file.display();
+                return Err(self.wrong(format_args!(
+                    "expected text in UTF-8, found {format}. Decompress it first: {command} {file}"
+                )));
+            }
+        }
         if self.bytes.starts_with(b"\xef\xbb\xbf") {
             self.bytes.drain(..3);
         }
