@@ -12,6 +12,7 @@ use tickscope_analysis::{
 };
 use tickscope_bracket::Rho;
 use tickscope_show::stage_table::{self, Shown, View};
+use tickscope_show::{DrawnFigure, XLap};
 use tickscope_stats::Quantile;
 use tickscope_store::{LayoutText, RunState, Table};
 use tickscope_tick::{DurationForm, Place, Source};
@@ -42,6 +43,9 @@ type PointPlan = (String, usize, i64, Option<ClockMap>);
 type StagePlan = (String, usize, usize, &'static str);
 /// Points, stages, and whether their order was inferred.
 type Plan = (Vec<PointPlan>, Vec<StagePlan>, bool);
+
+/// Name, title and SVG of each plot, and why others are missing.
+type Plots = (Vec<(String, String, String)>, Vec<String>);
 
 /// What is asked of slow traces.
 #[derive(Serialize)]
@@ -120,6 +124,17 @@ impl Run {
             let Figures { tail, jitter, over_time, .. } = figures;
             let text = serde_json::to_string(&Slow { tail, jitter, over_time, hertz: analysis.frequency.hertz });
             text.map_err(|error| Refusal::new(error.to_string()))
+        })
+    }
+
+    /// What `tickscope figures` draws.
+    fn plots(&self, py: Python<'_>, query: Asked) -> Result<Plots, Refusal> {
+        let query = parsed(query)?;
+        py.detach(|| {
+            let (analysis, figures) = analyse_with_figures(&self.ready()?.run, &query, false)?;
+            let (drawn, missing) = XLap::of(&figures, analysis.frequency.hertz).figures(&analysis.rivals);
+            let plot = |drawn: DrawnFigure| (drawn.name.into(), drawn.title.clone(), drawn.svg());
+            Ok((drawn.into_iter().map(plot).collect(), missing))
         })
     }
 

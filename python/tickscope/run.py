@@ -20,6 +20,7 @@ import pyarrow
 
 from tickscope import _tickscope
 from tickscope.clock_map import ClockMap
+from tickscope.plots import Plots
 from tickscope.query import ask
 from tickscope.runs import Runs, found
 from tickscope.storage import Copy, is_address, shown
@@ -151,6 +152,7 @@ class Run:
             warnings.warn(self.unfinished, UnfinishedRunWarning, stacklevel=3)
         self._connection = connection if connection is not None else duckdb.default_connection()
         self._figures: dict[str, dict[str, Any]] = {}
+        self._plots: dict[str, Plots] = {}
         self._findings: dict[str, str | None] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None
         self.manifest: dict[str, Any] = json.loads(self._inner.manifest())
@@ -199,6 +201,14 @@ class Run:
         found = self._slow(1, _query(rho, slew, sources))["jitter"]
         rows = [stage | {"outliers": found["above"]} for stage in found["stages"]]
         return ask("causes", self._connection.from_arrow(pyarrow.Table.from_pylist(rows, schema=_CAUSES)), "jitter")
+
+    def plots(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> Plots:
+        """What `tickscope figures` draws, by name: `run.plots()["causes"]`."""
+        asked = _query(rho, slew, sources)
+        if repr(asked) not in self._plots:
+            self._plots[repr(asked)] = Plots(*self._inner.plots(asked))
+        self._warn(asked)
+        return self._plots[repr(asked)]
 
     def age(
         self,

@@ -357,6 +357,17 @@ def test_slow_traces_their_causes_and_time_are_those_of_the_command(swinging_run
         run.tail(slowest=100)
 
 
+def test_plots_are_the_figures_that_the_command_draws(swinging_run, command, tmp_path):
+    subprocess.run([command, "figures", swinging_run, "--out", tmp_path], capture_output=True)
+    drawn = {place.stem: place.read_text() for place in tmp_path.glob("*.svg")}
+    plots = tickscope.open(swinging_run).plots()
+    assert {name: plot._repr_svg_() for name, plot in plots.items()} == drawn
+    plots["causes"].save(tmp_path / "saved")
+    assert (tmp_path / "saved").read_text() == drawn["causes"] and plots["causes"].title in drawn["causes"]
+    with pytest.raises(KeyError, match=r"expected one of .*causes.*; found 'cause' \(.*Choose one"):
+        plots["cause"]
+
+
 def test_an_age_is_that_of_the_command(swinging_run, command):
     points = ("client.send", "server.received")
     words = [command, "show", swinging_run, "--age", *points, "--limit", "1ms", "--json"]

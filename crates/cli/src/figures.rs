@@ -60,12 +60,7 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), &query)?;
     let (faults, events) = (faults.also(std::mem::take(&mut analysis.refused)), run.events()?.found);
     let hertz = analysis.frequency.hertz;
-    let (mut found, mut missing) = XLap::of(&drawn, hertz).figures();
-    if !analysis.rivals.is_empty() {
-        let (of_clocks, without) = clock_figures(&analysis.rivals);
-        found.extend(of_clocks);
-        missing.extend(without);
-    }
+    let (found, missing) = XLap::of(&drawn, hertz).figures(&analysis.rivals);
     let folder = options.out.clone().unwrap_or_else(|| run.root().join("figures"));
     let files = written(&found, &folder, options.json)?;
     if options.json {

@@ -5,10 +5,10 @@
 //! sentence. Deliberately absent: computing (`tickscope_analysis::jitter`).
 
 use tickscope_analysis::figures::{DrawnTrace, Figures, Kinds, StageHistogram, Traffic, Transfer};
-use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, ScatterMatrix, StageJitter, TimeWindow, Trend};
-
+use tickscope_analysis::{Fit, Jitter, JitterBox, NodeRivals, OverTime, ScatterMatrix, StageJitter, TimeWindow, Trend};
 use tickscope_tick::Unit as Ticks;
 
+use crate::clock_errors::clock_figures;
 use crate::document::Block;
 use crate::drawn_figure::DrawnFigure;
 use crate::headline::sentence;
@@ -75,9 +75,15 @@ impl<'a> XLap<'a> {
         }
     }
 
-    /// All that can be drawn; a sentence for each that cannot.
-    pub fn figures(&self) -> (Vec<DrawnFigure>, Vec<String>) {
-        self.drawn(Room::Wide)
+    /// All that can be drawn, with that of the run's clocks where they are related; a sentence for each that cannot.
+    pub fn figures(&self, rivals: &[NodeRivals]) -> (Vec<DrawnFigure>, Vec<String>) {
+        let (mut figures, mut missing) = self.drawn(Room::Wide);
+        if !rivals.is_empty() {
+            let (of_clocks, without) = clock_figures(rivals);
+            figures.extend(of_clocks);
+            missing.extend(without);
+        }
+        (figures, missing)
     }
 
     fn drawn(&self, room: Room) -> (Vec<DrawnFigure>, Vec<String>) {
@@ -491,7 +497,7 @@ mod tests {
             kinds,
             places,
         };
-        x_lap.figures()
+        x_lap.figures(&[])
     }
 
     #[test]
