@@ -31,6 +31,7 @@ from processes import (
 )
 from prrt import measure_prrt
 from recorders import measure_rivals
+from sending import measure_sending
 from sustained import Pace, figures_of, measure_sustained, pace
 
 INJECTION = "0:1000000000:12500:900:150000000000"
@@ -47,7 +48,7 @@ CRATES = {
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
     "codecs": ("store",), "java": ("stamp",), "sustained": ("cli", "store"), "load": ("load",),
     "noise": ("cli",),
-    "prrt": ("cli", "prrt"),
+    "prrt": ("cli", "prrt"), "sending": ("cli",),
 }
 
 
@@ -62,6 +63,7 @@ def build(names):
     compile_c("bench/policies.c", BUILD / "policies")
     compile_c("bench/paced.c", BUILD / "paced")
     compile_c("targets/udp-echo/udp-echo.c", ROOT / "build" / "udp-echo")
+    compile_c("targets/zmq-pull/zmq-pull.c", BUILD / "zmq-pull")
 
 
 def compile_c(source, program, *flags):
@@ -455,6 +457,14 @@ def prrt(options):
     return measure_prrt(options)
 
 
+# ---- 21. a load over sockets -----------------------------------------------------------------------------------------
+
+
+def sending(options):
+    """Lateness over ZeroMQ; a stalled server as we, wrk and redis-benchmark tell it: bench/sending.py."""
+    return measure_sending(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
@@ -463,6 +473,7 @@ BENCHMARKS = {
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
     "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained, "load": load,
     "java": java, "noise": noise, "prrt": prrt,
+    "sending": sending,
 }
 
 
