@@ -95,6 +95,7 @@ def test_a_page_has_a_chapter_on_the_age_where_two_points_are_named(tickscope, s
     told = age(tickscope, swinging_run, FROM, TO, "--limit=1ms").stdout.splitlines()[0]
     out = page_of("--age", FROM, TO, "--limit", "1ms")
     page = browser.new_page()
+    page.set_default_timeout(200_000)  # the processors may be busy with other tests
     page.goto(out.as_uri())
     for width, scheme in [(1400, "light"), (400, "dark")]:
         page.set_viewport_size({"width": width, "height": 900})

@@ -69,8 +69,9 @@ def ui(browser, made):
     context = browser.new_context(viewport={"width": 1400, "height": 900}, service_workers="block")
     context.route(lambda url: not url.startswith((place, "data:", "blob:")), lambda route: route.abort())
     page = context.new_page()
+    page.set_default_timeout(200_000)  # the processors may be busy with other tests
     page.goto(f"{place}/#!/?url={place}/the.trace")
-    page.wait_for_function("() => window.app && window.app.trace && window.app.trace.engine", timeout=60_000)
+    page.wait_for_function("() => window.app && window.app.trace && window.app.trace.engine")
     page.ask = lambda sql: page.evaluate(ASK, sql)
     yield page
     context.close()

@@ -87,6 +87,9 @@ impl Drop for Ending {
     }
 }
 
+/// What is said of a collector that a busy machine keeps from its work.
+const IN_TIME: &str = "did not answer within";
+
 impl Going {
     /// Three nodes in C, the others in Rust; each stamps until it is told to stop.
     fn start(name: &str) -> Self {
@@ -148,8 +151,11 @@ impl Going {
         }
     }
 
+    /// A collector that does not get to it in time is told as such, with 1; the rule stays, and it gets it later.
     fn policy(&self, glob: &str, policy: &str) -> Value {
-        self.ask(&["policy", glob, policy]).json(0)
+        let ended = self.ask(&["policy", glob, policy]);
+        let code = if ended.err.contains(IN_TIME) { 1 } else { 0 };
+        ended.json(code)
     }
 
     fn await_channels(&self, point: &str, policy: &str, count: usize) -> Value {
@@ -277,7 +283,8 @@ fn e2e_channels_of_five_nodes_are_listed_and_switched_while_all_others_keep_ever
         let reply = going.policy("switched*", policy);
         let nodes = reply["nodes"].as_array().unwrap();
         assert_eq!(nodes.len(), NODES);
-        assert!(nodes.iter().all(|node| node["switched"]["channels"] == THREADS), "{reply}");
+        let is_late = |node: &Value| node["failed"].as_str().is_some_and(|why| why.contains(IN_TIME));
+        assert!(nodes.iter().all(|node| is_late(node) || node["switched"]["channels"] == THREADS), "{reply}");
         going.await_channels("switched", policy, NODES * THREADS);
         std::thread::sleep(Duration::from_millis(100));
     }
