@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python spark build java java-opentelemetry forwarder quic storm flink try demo demo-hosts dist test test-all lint lint-rust lint-rest bench mutants clean
+.PHONY: help machine setup python spark build java java-opentelemetry forwarder quic storm flink kafka try demo demo-hosts dist test test-all lint lint-rust lint-rest bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,9 @@ flink: build build/tickscope.jar ## the same benchmark on Flink, which Maven fet
 	@scripts/setup.sh storm
 	@targets/flink/build.sh
 
+kafka: build build/tickscope.jar ## a broker of Kafka, which Maven fetches, and a consumer: experiments/kafka.toml
+	@targets/kafka/build.sh
+
 try: build ## the demo for five seconds; no rights needed
 	target/release/tickscope run experiments/demo.toml --seconds 5
 
@@ -74,7 +77,7 @@ dist: python ## what is installed elsewhere: a wheel, a static command, crates, 
 test: python ## the tests, counted by kind; SLOW=1: on one processor beside two busy processes
 	python3 tests/run.py $(if $(SLOW),--slow)
 
-test-all: spark storm flink dist ## the same with every mutant, case and kill: hours
+test-all: spark storm flink kafka dist ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules

@@ -235,6 +235,8 @@ def print_left_out(heavy):
         print("left out: runs on Spark and in s3://, there is no pyspark. Run scripts/setup.sh spark")
     if not (ROOT / "build/storm.jar").exists() or shutil.which("redis-server") is None:
         print("left out: the Yahoo benchmark on Storm, which is not here. Run make storm")
+    if not (ROOT / "build/kafka.jar").exists():
+        print("left out: load over a real Kafka, which is not here. Run make kafka")
     path = f"{os.environ['PATH']}:/usr/sbin:{ROOT}/build/rivals/usr/sbin"
     if not all(shutil.which(name, path=path) for name in ("chronyd", "ptp4l")):
         print("left out: chrony and ptp4l beside a run, they are not installed. Run scripts/setup.sh as root")

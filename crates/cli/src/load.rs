@@ -51,6 +51,7 @@ fn plan(options: &GeneratorOptions) -> Result<GeneratorPlan, Failure> {
             TransportOption::Udp => Transport::Udp,
             TransportOption::Http => Transport::Http { path: path(&options.path)? },
             TransportOption::Zmq => Transport::Zmq,
+            TransportOption::Kafka => Transport::Kafka { topic: topic(options.topic.as_deref())? },
         },
         address: options.address.clone(),
         rate: EventRate::per_second(options.rate).map_err(|e| Failure::input(format!("--rate: {e}")))?,
@@ -63,6 +64,7 @@ fn plan(options: &GeneratorOptions) -> Result<GeneratorPlan, Failure> {
         pill: options.pill,
         replies: match (options.transport, options.replies) {
             (TransportOption::Http, None) => Replies::Http,
+            (TransportOption::Kafka, None) => Replies::Acknowledged,
             (_, None | Some(RepliesOption::None)) => Replies::None,
             (_, Some(RepliesOption::Lines)) => Replies::Lines,
             (_, Some(RepliesOption::Echo)) => Replies::Echo,
@@ -86,6 +88,19 @@ fn path(text: &str) -> Result<String, Failure> {
         return Ok(text.into());
     }
     Err(Failure::input(format!("--path: expected a path such as /events, without blanks, found '{text}'. Encode them")))
+}
+
+/// As Kafka has them.
+fn topic(name: Option<&str>) -> Result<String, Failure> {
+    let name = name.unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if (1..=249).contains(&name.len()) && name.chars().all(fits) && name != "." && name != ".." {
+        return Ok(name.into());
+    }
+    Err(Failure::input(format!(
+        "--topic: expected a name of 1 to 249 letters, digits, '.', '_' and '-', found '{name}'. Name the topic that \
+         kafka keeps the tuples in"
+    )))
 }
 
 fn tuples(options: &GeneratorOptions) -> Result<TupleSource, Failure> {

@@ -188,6 +188,9 @@ fn e2e_what_cannot_be_sent_is_refused_before_anything_is() {
         ("http", &["--path", "a b"], "--path"),
         ("tcp", &["--linger=-1"], "--linger"),
         ("tcp", &["--pill", "7", "--replies", "lines"], "--pill"),
+        ("kafka", &[], "--topic: expected a name"),
+        ("kafka", &["--topic", "a/b"], "--topic: expected a name"),
+        ("kafka", &["--topic", "a", "--replies", "echo"], "http and kafka their own"),
         ("udp", &["--replies", "lines"], "expected replies that udp has, found lines"),
         ("udp", &["--size", "65508"], "at most 65507 bytes over udp, found one of 65508"),
     ] {
@@ -198,6 +201,8 @@ fn e2e_what_cannot_be_sent_is_refused_before_anything_is() {
     // What listens there speaks another language.
     let (address, _) = serve(1, |mut stream| stream.write_all(&[b'S'; 64]).unwrap());
     Ended::of(&mut load("zmq", address, &[])).said(1, &["ZMTP"]);
+    let (address, _) = serve(1, |mut stream| stream.write_all(&[b'S'; 64]).unwrap());
+    Ended::of(&mut load("kafka", address, &["--topic", "a"])).said(1, &["expected Kafka's metadata of 'a'"]);
 }
 
 #[test]

@@ -162,6 +162,11 @@ impl Frames {
         frame
     }
 
+    /// Bytes of the longest.
+    pub fn longest(&self) -> usize {
+        self.places.iter().map(|[begin, _, end]| end - begin).max().unwrap_or(0)
+    }
+
     /// How many of the frames from that number on lie in one piece.
     pub fn in_one_piece(&self, number: u64) -> u64 {
         self.places.len() as u64 - number % self.places.len() as u64

@@ -15,6 +15,7 @@
 mod error;
 mod frames;
 mod http;
+mod kafka;
 mod link;
 mod plan;
 mod replies;

@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Error, GeneratorPlan, Transport, zmtp};
+use crate::kafka::{self, Batches};
+use crate::{Error, GeneratorPlan, Replies, Transport, zmtp};
 
 /// The longest that a wait goes on without looking whether it is to end.
 const LONGEST_WAIT_MS: i32 = 20;
@@ -30,15 +31,25 @@ pub(crate) enum Took {
 }
 
 impl Link {
-    /// Connects, as soon as the target lets it.
-    pub fn connect(plan: &GeneratorPlan, is_stopped: impl Fn() -> bool) -> Result<Self, Error> {
+    /// Connects the sender of that number, as soon as the target lets it; with what its records are to be wrapped in.
+    pub fn connect(
+        plan: &GeneratorPlan,
+        number: usize,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<(Self, Option<Batches>), Error> {
         let until = Instant::now() + plan.connect_within;
         let address = &plan.address;
         loop {
-            let connected = match plan.transport {
-                Transport::Udp => Self::datagrams(address),
-                Transport::Zmq => Self::stream(address).and_then(greeted),
-                _ => Self::stream(address),
+            let alone = |link: Self| (link, None);
+            let connected = match &plan.transport {
+                Transport::Udp => Self::datagrams(address).map(alone),
+                Transport::Zmq => Self::shaken(address, zmtp::shake_hands).map(|(link, ())| (link, None)),
+                Transport::Kafka { topic } => {
+                    let asked = (number, plan.replies != Replies::None);
+                    Self::shaken(address, |stream| kafka::route(stream, topic, asked))
+                        .and_then(|(_, (leader, batches))| Ok((Self::stream(&leader)?, Some(batches))))
+                }
+                Transport::Tcp | Transport::Http { .. } => Self::stream(address).map(alone),
             };
             match connected {
                 Ok(link) => return Ok(link),
@@ -61,6 +72,16 @@ impl Link {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Self::Stream(stream))
+    }
+
+    /// A stream that is waited for while the two ends agree.
+    fn shaken<T>(address: &str, agree: impl FnOnce(&mut TcpStream) -> io::Result<T>) -> io::Result<(Self, T)> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(HANDSHAKE))?;
+        let agreed = agree(&mut stream)?;
+        stream.set_nonblocking(true)?;
+        Ok((Self::Stream(stream), agreed))
     }
 
     fn datagrams(address: &str) -> io::Result<Self> {
@@ -139,15 +160,6 @@ impl Link {
             Self::Datagrams(socket) => socket.as_raw_fd(),
         }
     }
-}
-
-fn greeted(link: Link) -> io::Result<Link> {
-    let Link::Stream(mut stream) = link else { return Ok(link) };
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(HANDSHAKE))?;
-    zmtp::shake_hands(&mut stream)?;
-    stream.set_nonblocking(true)?;
-    Ok(Link::Stream(stream))
 }
 
 fn nothing_yet(e: io::Error) -> io::Result<Took> {

@@ -26,6 +26,11 @@ pub enum Transport {
     },
     /// A message of one frame each, from a PUSH socket to a PULL socket that was bound.
     Zmq,
+    /// A record each of that topic, what is due together as one batch; the address is of one broker of the cluster.
+    Kafka {
+        /// Sender n writes to the n-th of its partitions.
+        topic: String,
+    },
 }
 
 impl Transport {
@@ -36,6 +41,7 @@ impl Transport {
             Self::Udp => "udp",
             Self::Http { .. } => "http",
             Self::Zmq => "zmq",
+            Self::Kafka { .. } => "kafka",
         }
     }
 }
@@ -69,6 +75,8 @@ pub enum Replies {
     Echo,
     /// A response of HTTP each, in the order of the tuples.
     Http,
+    /// An answer of Kafka's broker for each batch, once all replicas in step have it.
+    Acknowledged,
 }
 
 impl Replies {
@@ -79,6 +87,7 @@ impl Replies {
             Self::Lines => "lines",
             Self::Echo => "echo",
             Self::Http => "http",
+            Self::Acknowledged => "acknowledged",
         }
     }
 }
@@ -151,13 +160,14 @@ impl GeneratorPlan {
         let fits = match self.replies {
             Replies::Http => matches!(self.transport, Transport::Http { .. }),
             Replies::None => !matches!(self.transport, Transport::Http { .. }),
+            Replies::Acknowledged => matches!(self.transport, Transport::Kafka { .. }),
             Replies::Lines => self.transport == Transport::Tcp,
             Replies::Echo => matches!(self.transport, Transport::Tcp | Transport::Udp),
         };
         if !fits {
             return Err(Error::input(format!(
                 "expected replies that {} has, found {}. Lines come over tcp, echoes over tcp and udp, zmq has none, \
-                 and http its own",
+                 http and kafka their own",
                 self.transport.name(),
                 self.replies.name()
             )));

@@ -6,7 +6,7 @@ use tickscope_stamp::Channel;
 
 use crate::frames::{IdPlace, Share};
 use crate::link::{Link, Took};
-use crate::{Replies, http};
+use crate::{Replies, http, kafka};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -29,6 +29,15 @@ pub(crate) struct ReplyCounts {
     pub refused: u64,
     /// Those that belong to no tuple that was sent.
     pub strange: u64,
+}
+
+/// One reply.
+struct Reply {
+    length: usize,
+    /// Whether it says that all went well.
+    well: bool,
+    /// How many tuples it is for.
+    tuples: u64,
 }
 
 /// Replies as they come.
@@ -79,31 +88,39 @@ impl Reader<'_> {
     /// Takes the replies that are whole; answers how many bytes they were.
     fn take(&self, bytes: &[u8], counts: &mut ReplyCounts) -> Result<usize, String> {
         let mut at = 0;
-        while let Some((length, well)) = self.reply(&bytes[at..])? {
-            let id = self.id_of(&bytes[at..at + length], counts.replies);
-            match id.filter(|_| counts.replies < self.progress.sent.load(Relaxed)) {
-                Some(id) => {
-                    self.channel.stamp(id);
-                    counts.replies += 1;
-                    counts.refused += u64::from(!well);
+        while let Some(Reply { length, well, tuples }) = self.reply(&bytes[at..], counts.replies)? {
+            for _ in 0..tuples {
+                let id = self.id_of(&bytes[at..at + length], counts.replies);
+                match id.filter(|_| counts.replies < self.progress.sent.load(Relaxed)) {
+                    Some(id) => {
+                        self.channel.stamp(id);
+                        counts.replies += 1;
+                        counts.refused += u64::from(!well);
+                    }
+                    None => counts.strange += 1,
                 }
-                None => counts.strange += 1,
             }
             at += length;
         }
         Ok(at)
     }
 
-    /// How long the first reply is, and whether it says that all went well.
-    fn reply(&self, bytes: &[u8]) -> Result<Option<(usize, bool)>, String> {
-        match self.form {
-            Replies::Http => http::response(bytes),
+    /// The first reply, where so many tuples had theirs before it.
+    fn reply(&self, bytes: &[u8], before: u64) -> Result<Option<Reply>, String> {
+        let of_one = |(length, well)| Reply { length, well, tuples: 1 };
+        Ok(match self.form {
+            Replies::Http => http::response(bytes)?.map(of_one),
             Replies::Lines => {
                 let end = bytes.iter().position(|&byte| byte == b'\n');
-                Ok(end.map(|end| (end + 1, !bytes.starts_with(b"-"))))
+                end.map(|end| of_one((end + 1, !bytes.starts_with(b"-"))))
             }
-            _ => Ok((bytes.len() >= self.tuple_bytes).then_some((self.tuple_bytes, true))),
-        }
+            Replies::Acknowledged => kafka::answer(bytes)?.map(|answer| Reply {
+                length: answer.bytes,
+                well: answer.well,
+                tuples: kafka::since(answer.tuples, before),
+            }),
+            _ => (bytes.len() >= self.tuple_bytes).then_some(of_one((self.tuple_bytes, true))),
+        })
     }
 
     /// The id of the tuple that a reply is for: it says so, or they come in order.

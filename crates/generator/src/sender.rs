@@ -11,6 +11,7 @@ use tickscope_load::{DueTicks, LoadPlan, Pacer, Release};
 use tickscope_stamp::{Channel, Fields, OpenError, Ordering};
 
 use crate::frames::{Frames, Share, Wrapped};
+use crate::kafka::{self, Batches};
 use crate::link::{Link, Took};
 use crate::replies::{Progress, Reader, ReplyCounts};
 use crate::report::{LoadReport, Tally};
@@ -34,14 +35,15 @@ pub fn generate(plan: &GeneratorPlan, stop: &AtomicBool) -> Result<LoadReport, E
     let prepared = shares.map(|share| {
         let count = due.clone().share(share.number, share.senders).left();
         let frames = Frames::new(plan.tuples.all(), |tuple| wrapped(plan, tuple), plan.id, share, count);
-        Ok((share, frames, Link::connect(plan, || stop.load(Relaxed))?))
+        let (link, batches) = Link::connect(plan, share.number, || stop.load(Relaxed))?;
+        Ok((share, frames, link, batches))
     });
     let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
     // The schedule begins once every sender has its points: making the memory that they stamp into takes its time. A
     // sender whose other end of a channel is gone, since not all could start, ends.
     let (tallies, due) = thread::scope(|scope| {
         let (opened, all_opened) = mpsc::channel();
-        let senders = prepared.into_iter().map(|(share, frames, link)| {
+        let senders = prepared.into_iter().map(|(share, frames, link, batches)| {
             let (begin, begun) = mpsc::channel::<(i64, DueTicks)>();
             let opened = opened.clone();
             let sender = scope.spawn(move || {
@@ -50,7 +52,7 @@ pub fn generate(plan: &GeneratorPlan, stop: &AtomicBool) -> Result<LoadReport, E
                 drop(opened);
                 let Ok((start, due)) = begun.recv() else { return Ok(None) };
                 let due = due.share(share.number, share.senders);
-                Sending { plan, clock, share, start, stop }.send(due, frames, link, points?).map(Some)
+                Sending { plan, clock, share, start, stop }.send(due, (frames, batches), link, points?).map(Some)
             });
             (sender, begin)
         });
@@ -85,6 +87,7 @@ fn wrapped(plan: &GeneratorPlan, tuple: &[u8]) -> Wrapped {
         Transport::Tcp | Transport::Udp => Wrapped { head: Vec::new(), tail: Vec::new() },
         Transport::Http { path } => http::request(&plan.address, path, tuple),
         Transport::Zmq => zmtp::message(tuple),
+        Transport::Kafka { .. } => kafka::record(tuple),
     }
 }
 
@@ -142,12 +145,18 @@ struct Blocked {
 }
 
 impl Sending<'_> {
-    fn send(self, due: DueTicks, mut frames: Frames, mut link: Link, points: Points) -> Result<Tally, OpenError> {
+    fn send(
+        self,
+        due: DueTicks,
+        mut wrapped: (Frames, Option<Batches>),
+        mut link: Link,
+        points: Points,
+    ) -> Result<Tally, OpenError> {
         let progress = Progress::default();
         thread::scope(|scope| {
             let reader = link.reader().ok().filter(|_| self.plan.replies != Replies::None);
             let replies = reader.map(|link| scope.spawn(|| self.read(link, &progress)));
-            let tally = self.paced(due, &mut frames, &mut link, (points, &progress));
+            let tally = self.paced(due, &mut wrapped, &mut link, (points, &progress));
             progress.done.store(true, Relaxed);
             self.linger(&mut link, || replies.as_ref().is_some_and(ScopedJoinHandle::is_finished));
             progress.over.store(true, Relaxed);
@@ -172,14 +181,15 @@ impl Sending<'_> {
     fn paced(
         self,
         due: DueTicks,
-        frames: &mut Frames,
+        (frames, batches): &mut (Frames, Option<Batches>),
         link: &mut Link,
         (Points { is_due, is_sent }, progress): (Points, &Progress),
     ) -> Tally {
         let mut pacer = Pacer::new(due, || self.clock.now(), self.clock.ticks(self.plan.late) as u64);
         let (mut blocked, mut number, mut bytes, mut ended) = (Blocked::default(), 0, 0, None);
+        let most_at_once = batches.as_ref().map_or(MOST_AT_ONCE, |_| Batches::most(frames.longest()));
         while let Some(first) = self.next(&mut pacer).filter(|_| ended.is_none()) {
-            let most = if link.takes_one_by_one() { 1 } else { MOST_AT_ONCE.min(frames.in_one_piece(number)) };
+            let most = if link.takes_one_by_one() { 1 } else { most_at_once.min(frames.in_one_piece(number)) };
             let (mut release, from) = (Some(first), number);
             while let Some(due) = release {
                 is_due.record(self.share.id(number), due.due);
@@ -190,6 +200,7 @@ impl Sending<'_> {
             }
             progress.sent.store(number, Relaxed);
             let piece = frames.piece(from, number - from);
+            let piece = batches.as_mut().map_or(piece, |batches| batches.request(piece, number - from));
             bytes += piece.len() as u64;
             match self.write(link, piece, &mut blocked, |ticks| pacer.held_up(ticks)) {
                 Ok(true) => {}
@@ -199,10 +210,11 @@ impl Sending<'_> {
         }
         let pill = self.plan.pill.filter(|_| ended.is_none() && pacer.due().is_none());
         if let Some(pill) = pill {
-            let frame = frames.with_id(number, pill);
+            let record = frames.with_id(number, pill);
+            let frame = batches.as_mut().map_or(&record[..], |batches| batches.request(&record, 1));
             is_sent.stamp(pill);
             bytes += frame.len() as u64;
-            ended = self.write(link, &frame, &mut blocked, |ticks| pacer.held_up(ticks)).err();
+            ended = self.write(link, frame, &mut blocked, |ticks| pacer.held_up(ticks)).err();
         }
         let lasted_ticks = (self.clock.now() - self.start).max(1) as u64;
         let [blocked_ticks, blocked_longest_ticks] = [blocked.all, blocked.longest].map(i64::unsigned_abs);

@@ -47,12 +47,15 @@ pub struct GeneratorOptions {
     /// Send a tuple with this id last, from each sender: the marker of the policy first-last
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..))]
     pub pill: Option<i64>,
-    /// What comes back for each tuple, stamped as reply [default: http for http, else none]
+    /// What comes back for each tuple, stamped as reply [default: their own for http and kafka, else none]
     #[arg(long)]
     pub replies: Option<RepliesOption>,
     /// Path that http posts to
     #[arg(long, default_value = "/", value_name = "PATH", value_hint = ValueHint::Other)]
     pub path: String,
+    /// Topic of kafka; sender n writes to its n-th partition
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
+    pub topic: Option<String>,
     /// Milliseconds after which a tuple is late; of more than 1 in 1000 so late the trial is invalid
     #[arg(long, default_value_t = 10.0, value_name = "MS")]
     pub late: f64,
@@ -78,12 +81,14 @@ pub enum TransportOption {
     Http,
     /// A message each, to a PULL socket of ZeroMQ
     Zmq,
+    /// A record each, what is due together as one batch; HOST:PORT of one broker
+    Kafka,
 }
 
 /// What comes back for a tuple.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RepliesOption {
-    /// Nothing that is waited for
+    /// Nothing that is waited for; kafka's broker is told to answer nothing
     None,
     /// A line each, in order
     Lines,
