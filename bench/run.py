@@ -31,7 +31,7 @@ from processes import (
 )
 from prrt import measure_prrt
 from recorders import measure_rivals
-from sending import measure_sending
+from sender import measure_sending
 from sustained import Pace, figures_of, measure_sustained, pace
 
 INJECTION = "0:1000000000:12500:900:150000000000"
@@ -461,7 +461,7 @@ def prrt(options):
 
 
 def sending(options):
-    """Lateness over ZeroMQ; a stalled server as we, wrk and redis-benchmark tell it: bench/sending.py."""
+    """Lateness over ZeroMQ; a stalled server as we, wrk and redis-benchmark tell it: bench/sender.py."""
     return measure_sending(options)
 
 

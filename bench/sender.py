@@ -1,8 +1,8 @@
 """How late `tickscope load` sends over ZeroMQ, and what a stalled server costs, as it, wrk and redis-benchmark tell it.
 
 A server is stopped (SIGSTOP) for a tenth of each second, so a request that is due while it stands waits up to 100 ms,
-and a hundredth of all wait longer than nine tenths of a stall: that is the true p99. wrk sends its next request when the
-last was answered, and corrects for it by its own estimate; redis-benchmark does not correct.
+and a hundredth of all wait longer than nine tenths of a stall: that is the true p99. wrk sends its next request when
+the last was answered, and corrects for it by its own estimate; redis-benchmark does not correct.
 """
 
 import contextlib
@@ -27,7 +27,8 @@ STALL_S, EVERY_S, STALLED_SECONDS, RATE = 0.1, 1.0, 10, 1000
 SEEN_WITHIN = 0.05
 UNPACKED = ROOT / "build" / "rivals"
 NGINX = """daemon off; master_process off; pid nginx.pid; error_log error.log; events {{}}
-http {{ access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d; scgi_temp_path e;
+http {{ access_log off; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d;
+  scgi_temp_path e;
   server {{ listen 127.0.0.1:{port}; keepalive_requests 100000000; location / {{ return 204; }} }} }}"""
 
 
@@ -48,7 +49,7 @@ def measure_sending(options):
     return rows, {"lateness": lateness, "nginx": http, "redis": redis}
 
 
-# ---- lateness ----------------------------------------------------------------------------------------------------------
+# ---- lateness ------------------------------------------------------------------------------------------------------
 
 
 def zmq(rate, seconds):
@@ -61,7 +62,7 @@ def zmq(rate, seconds):
     return told
 
 
-# ---- stalls ------------------------------------------------------------------------------------------------------------
+# ---- stalls --------------------------------------------------------------------------------------------------------
 
 
 def stalled_http(scratch):
@@ -110,8 +111,8 @@ def benchmarked(port, requests):
 
 def loaded(transport, port, folder, *more):
     """p99 from the tick at which a request was due to its reply, ms: what `tickscope run` tells of a load."""
-    words = [RELEASE / "tickscope", "load", transport, f"127.0.0.1:{port}", "--rate", RATE, "--seconds", STALLED_SECONDS]
-    command = json.dumps([str(word) for word in [*words, *more]])
+    words = [RELEASE / "tickscope", "load", transport, f"127.0.0.1:{port}", "--rate", RATE]
+    command = json.dumps([str(word) for word in [*words, "--seconds", STALLED_SECONDS, *more]])
     file, run = Path(folder) / "stall.toml", Path(folder) / f"run-{transport}"
     file.write_text(
         f'run = {{ name = "stall", seconds = {STALLED_SECONDS + 2} }}\nnetwork.kind = "loopback"\n'
@@ -157,7 +158,7 @@ def truth(lengths):
     return lo * 1000
 
 
-# ---- programs ----------------------------------------------------------------------------------------------------------
+# ---- programs ------------------------------------------------------------------------------------------------------
 
 
 def unpack(*packages):
