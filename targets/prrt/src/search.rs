@@ -21,7 +21,7 @@ const MOST_ROUNDS: usize = 16;
 /// Parity packets beyond the fewest that keep the residual loss, where requests may be late.
 const MORE_PARITY: usize = 3;
 /// A probability that changes no residual loss that anybody asks for: numbers of losses beyond it are left out.
-const NEGLIGIBLE: f64 = 1e-25;
+const NEGLIGIBLE: f64 = 1e-20;
 
 /// An application's constraints.
 #[derive(Clone, Copy, PartialEq, Debug)]
