@@ -1,4 +1,4 @@
-"""PRRT beside what it is compared with: coding next to copying, and the same payloads over UDP alone, TCP and QUIC.
+"""PRRT beside what it is compared with: coding next to copying and ISA-L, the same payloads over UDP, TCP and QUIC.
 
 Coding is targets/prrt/examples/coding_cost.rs. The transports are experiments/prrt-rivals.toml: each trial is a run
 whose table has the delay with its interval and what broke the deadline or never came; the sender says how many bytes
@@ -6,12 +6,13 @@ were on the wire.
 """
 
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
 
 from figures import figure, median
-from processes import RELEASE, ROOT, output_of
+from processes import BUILD, RELEASE, ROOT, output_of
 
 ROUNDS, REPETITIONS, SECONDS = 7, 5, 10
 MIDDLES = ("p50_us", "p99_us", "missing", "overhead")
@@ -40,9 +41,33 @@ def measure_coding(options):
         rows.append(figure(f"encode ({k}, {parity}) of 1200 bytes", encode, "ns", floor, *least))
         beyond = ("<= encode + 3 us", decode <= encode + MOST_BEYOND_NS) if judged else ()
         rows.append(figure(f"decode ({k}, {parity}), random losses", decode, "ns", ("encode", encode), *beyond))
+    more, rival = measure_isal(options, lines)
+    rows += more
     for name in dict.fromkeys(line["search"] for line in lines if "search" in line):
         took = median([line["search_ns"] for line in lines if line.get("search") == name])
         rows.append(figure(f"search: {name}", took, "ns", None, "<= 1 ms", took <= MOST_SEARCH_NS))
+    return rows, lines + rival
+
+
+def measure_isal(options, ours):
+    """The same by ISA-L (bench/isal.c), where pkg-config finds it; the line says so where it does not."""
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libisal"], capture_output=True, text=True, check=False)
+    if flags.returncode != 0:
+        print("prrt: coding by ISA-L is left out: pkg-config finds no libisal (Debian: libisal-dev)")
+        return [], []
+    program = BUILD / "isal"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source = ROOT / "bench" / "isal.c"
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-std=gnu11", "-O2", "-o", program, source, *flags.stdout.split()], check=True)
+    lines = [json.loads(line) for line in output_of([program, options.of(ROUNDS)]).splitlines()]
+    rows = []
+    for k, parity in dict.fromkeys((line["isal_k"], line["parity"]) for line in lines):
+        of = [line for line in lines if (line["isal_k"], line["parity"]) == (k, parity)]
+        for what in ("encode", "decode"):
+            took = median([line[f"{what}_ns"] for line in of])
+            same = [line[f"{what}_ns"] for line in ours if (line.get("k"), line.get("parity")) == (k, parity)]
+            rows.append(figure(f"{what} ({k}, {parity}) by ISA-L", took, "ns", ("ours", median(same))))
     return rows, lines
 
 
