@@ -13,7 +13,7 @@ use tickscope_prrt::udp::Stopwatch;
 use tickscope_prrt::{Delivery, filter};
 use tickscope_stamp::{Channel, Fields, Ordering};
 
-use crate::{Over, ReceiverOptions, SenderOptions, application, due_ticks, is_stopped, ns, payload, socket};
+use crate::{Over, ReceiverOptions, SenderOptions, application, due_ticks, is_stopped, ns, sent_payload, socket};
 
 /// Sends over a rival; answers its counts.
 pub fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
@@ -35,7 +35,7 @@ pub fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
         }
         due.next();
         lateness.record(next, clock.now(), 1);
-        link.submit(&payload(link.submitted, options.size));
+        link.submit(&sent_payload(link.submitted, options));
     }
     // What is sent again is on the wire by then.
     thread::sleep(Duration::from_nanos(ns("--deadline-ms", options.deadline_ms, 1e6)? as u64));
@@ -73,19 +73,21 @@ fn blocking(socket: UdpSocket) -> io::Result<UdpSocket> {
 /// Receives over a rival; answers its counts.
 pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let address = (options.address.as_str(), options.port);
-    let mut application = application(options.hand_over)?;
+    let mut application = application(options)?;
     let open = |point: &str, ordering| Channel::open(point, ordering, Fields::Slim).map_err(io::Error::other);
     let (link_receive, hand_over) = (open("link-receive", Ordering::After)?, open("hand-over", Ordering::Before)?);
     let mut untaken = 0_u64;
-    let take = |payload: Vec<u8>| {
-        let Some(id) = payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)) else { return };
+    let mut hand_over_as = |id: u64, payload: Vec<u8>| {
         link_receive.stamp(id as i64);
         hand_over.stamp(id as i64);
         untaken += u64::from(!application.hand_over(Delivery { id, payload, recovered: false }));
     };
+    let take = |payload: Vec<u8>| {
+        payload.first_chunk().into_iter().for_each(|id| hand_over_as(u64::from_be_bytes(*id), payload.clone()));
+    };
     let lose = |socket: std::os::fd::BorrowedFd<'_>| options.lose.map_or(Ok(()), |share| filter::lose(socket, share));
     match options.over {
-        Over::Tcp => receive_tcp(&TcpListener::bind(address)?, is_stopped, lose, take)?,
+        Over::Tcp => receive_tcp(&TcpListener::bind(address)?, is_stopped, lose, hand_over_as)?,
         #[cfg(feature = "quic")]
         Over::Quic => tickscope_prrt::quic::receive_quic(socket(address, false)?, is_stopped, lose, take)?,
         #[cfg(not(feature = "quic"))]
@@ -99,6 +101,6 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let taken = application.end()?;
     Ok(json!({
         "role": "receiver", "over": options.over.word(), "delivered": taken.delivered, "corrupt": taken.corrupt,
-        "untaken": untaken,
+        "untaken": untaken, "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
     }))
 }

@@ -27,6 +27,8 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 const MILLISECOND_NS: f64 = 1e6;
 /// Bytes of a payload's id, which it begins with; the rest is drawn from it.
 const ID_BYTES: usize = 8;
+/// Where the time stands in a payload that has it.
+const TIME: std::ops::Range<usize> = ID_BYTES..ID_BYTES + 8;
 /// Payloads that wait for the application at most.
 const QUEUED: usize = 4096;
 
@@ -93,6 +95,9 @@ struct SenderOptions {
     /// Milliseconds that a packet is under way to the receiver at most, instead of half a round trip
     #[arg(long)]
     way_ms: Option<f64>,
+    /// Put the time of CLOCK_MONOTONIC into each payload, for a receiver of this kernel with --own-clock
+    #[arg(long)]
+    own_clock: bool,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -130,6 +135,9 @@ struct ReceiverOptions {
     /// How the application comes by a payload
     #[arg(long, value_enum, default_value = "condvar")]
     hand_over: HandOver,
+    /// Print how long payloads took by CLOCK_MONOTONIC, without any point: of a sender of this kernel with --own-clock
+    #[arg(long)]
+    own_clock: bool,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -257,9 +265,27 @@ fn payload(id: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
+/// A payload as it is sent: with the time in it, where that was asked for.
+fn sent_payload(id: u64, options: &SenderOptions) -> Vec<u8> {
+    let mut payload = payload(id, options.size);
+    if options.own_clock {
+        payload[TIME].copy_from_slice(&monotonic_ns().to_be_bytes());
+    }
+    payload
+}
+
+/// The clock that all programs of a kernel share.
+fn monotonic_ns() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes into `now`; the clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
 fn checked(options: &SenderOptions) -> io::Result<()> {
-    if !(ID_BYTES..=MOST_PAYLOAD_BYTES).contains(&options.size) {
-        return Err(refused(&format!("--size of {ID_BYTES} to {MOST_PAYLOAD_BYTES} bytes"), options.size));
+    let least = if options.own_clock { TIME.end } else { ID_BYTES };
+    if !(least..=MOST_PAYLOAD_BYTES).contains(&options.size) {
+        return Err(refused(&format!("--size of {least} to {MOST_PAYLOAD_BYTES} bytes"), options.size));
     }
     Ok(())
 }
@@ -302,7 +328,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
         due.next();
         adaptation.adapt(&mut link.sender, next - start);
         lateness.record(next, clock.now(), 1);
-        unsubmitted += u64::from(link.submit(|id| payload(id, options.size)).is_err());
+        unsubmitted += u64::from(link.submit(|id| sent_payload(id, options)).is_err());
     }
     link.sender.flush();
     let until = clock.now() + deadline_ns;
@@ -386,22 +412,43 @@ struct Taken {
     delivered: u64,
     recovered: u64,
     corrupt: u64,
+    /// By the application's own clock, where that was asked for.
+    delays_ns: Vec<i64>,
+}
+
+impl Taken {
+    fn delay_ns(&self, percent: usize) -> Option<i64> {
+        let mut sorted = self.delays_ns.clone();
+        sorted.sort_unstable();
+        sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied()
+    }
 }
 
 /// The application: looks at what it gets.
-fn application(hand_over: HandOver) -> io::Result<Application<Taken>> {
-    let hand_over = match hand_over {
+fn application(options: &ReceiverOptions) -> io::Result<Application<Taken>> {
+    let (own_clock, over) = (options.own_clock, options.over);
+    let hand_over = match options.hand_over {
         HandOver::Condvar => hand_over::HandOver::Condvar,
         HandOver::Spin => hand_over::HandOver::Spin,
         HandOver::Inline => hand_over::HandOver::Inline,
     };
-    Application::start(hand_over, QUEUED, || {
+    Application::start(hand_over, QUEUED, move || {
         let deliver = Channel::open("deliver", ReadOrdering::After, Fields::Slim).map_err(io::Error::other)?;
         Ok(move |delivery: Delivery, taken: &mut Taken| {
             deliver.stamp(delivery.id as i64);
+            let came_ns = own_clock.then(monotonic_ns);
             taken.delivered += 1;
             taken.recovered += u64::from(delivery.recovered);
-            taken.corrupt += u64::from(delivery.payload != payload(delivery.id, delivery.payload.len()));
+            let mut bytes = delivery.payload;
+            // Of TCP the id is where the payload ends in the stream: its number stands in it alone.
+            let number = bytes.first_chunk().filter(|_| over == Over::Tcp).map(|number| u64::from_be_bytes(*number));
+            let expected = payload(number.unwrap_or(delivery.id), bytes.len());
+            let time = bytes.get(TIME).and_then(|time| time.first_chunk());
+            if let (Some(time), Some(came_ns)) = (time, came_ns) {
+                taken.delays_ns.push(came_ns - i64::from_be_bytes(*time));
+                bytes[TIME].copy_from_slice(&expected[TIME]);
+            }
+            taken.corrupt += u64::from(bytes != expected);
         })
     })
 }
@@ -419,7 +466,7 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let at = (Stopwatch::start(), waits(options.wait));
     let mut receiver = Receiver::new(plan);
     receiver.set_way(way_ns(options.way_ms)?);
-    let mut link = UdpReceiver::new(socket, receiver, at, dropper, application(options.hand_over)?)?;
+    let mut link = UdpReceiver::new(socket, receiver, at, dropper, application(options)?)?;
     while !is_stopped() {
         link.run()?;
     }
@@ -427,7 +474,7 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let taken = link.application.end()?;
     Ok(json!({
         "role": "receiver", "over": "prrt", "hand_over": options.hand_over.word(), "delivered": taken.delivered,
-        "delivered_recovered": taken.recovered,
+        "delivered_recovered": taken.recovered, "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
         "corrupt": taken.corrupt, "dropped": dropped, "untaken": untaken, "sources": counts.sources,
         "parity": counts.parity, "recovered": counts.recovered, "feedback": counts.feedback, "asked": counts.asked,
         "hopeless": counts.hopeless, "given_up": counts.given_up, "evicted": counts.evicted,

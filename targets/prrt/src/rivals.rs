@@ -1,7 +1,8 @@
 //! The same payloads over UDP alone, TCP and QUIC: what PRRT is compared with, by the same points.
 //!
 //! UDP loses what the path loses. TCP delivers all of it, in order, however late: a payload waits for every one before
-//! it. Messages on TCP have their length before them, and are not held back for others (`TCP_NODELAY`).
+//! it. Messages on TCP have their length before them, and are not held back for others (`TCP_NODELAY`); the id of one
+//! is where it ends in the stream, which both ends know without a look at what it says.
 //!
 //! Guarantees: bytes on the wire are those of IPv4 and of the transport's headers as well, retransmissions included.
 //! QUIC is there with the feature `quic`.
@@ -99,9 +100,11 @@ impl RivalSender {
         })
     }
 
-    /// Gives a payload to the kernel; waits where a stream has no room.
-    pub fn submit(&mut self, payload: &[u8]) {
-        let id = self.submitted as i64;
+    /// Gives a payload to the kernel; waits where a stream has no room. Answers the id of its stamps: its number, of
+    /// TCP the offset of its end.
+    pub fn submit(&mut self, payload: &[u8]) -> u64 {
+        let end = self.datagram_bytes + (LENGTH_BYTES + payload.len()) as u64;
+        let id = if matches!(self.link, Link::Tcp(_)) { end } else { self.submitted } as i64;
         self.send.stamp(id);
         let framed;
         let bytes = match &self.link {
@@ -122,6 +125,7 @@ impl RivalSender {
         self.submitted += 1;
         self.refused_sends += u64::from(taken.is_err());
         self.datagram_bytes += bytes.len() as u64;
+        id as u64
     }
 
     /// Bytes on the wire so far, headers included.
@@ -145,12 +149,13 @@ pub fn receive_udp(socket: &UdpSocket, is_stopped: impl Fn() -> bool, mut take: 
     Ok(())
 }
 
-/// The same of a stream, with `connected` called on the one connection that is taken.
+/// The same of a stream, with `connected` called on the one connection that is taken; `take` gets the offset at which
+/// each ends, too.
 pub fn receive_tcp(
     listener: &TcpListener,
     is_stopped: impl Fn() -> bool,
     connected: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
-    mut take: impl FnMut(Vec<u8>),
+    mut take: impl FnMut(u64, Vec<u8>),
 ) -> io::Result<()> {
     let (mut stream, _) = loop {
         let mut watched = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -165,7 +170,7 @@ pub fn receive_tcp(
     };
     connected(stream.as_fd())?;
     stream.set_read_timeout(Some(LOOK))?;
-    let (mut held, mut buffer) = (Vec::new(), [0; 1 << 16]);
+    let (mut held, mut buffer, mut end) = (Vec::new(), [0; 1 << 16], 0);
     while !is_stopped() {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -174,7 +179,8 @@ pub fn receive_tcp(
             Err(e) => return Err(e),
         }
         while let Some(bytes) = framed(&held) {
-            take(held[LENGTH_BYTES..bytes].to_vec());
+            end += bytes as u64;
+            take(end, held[LENGTH_BYTES..bytes].to_vec());
             held.drain(..bytes);
         }
     }

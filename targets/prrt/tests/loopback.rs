@@ -138,6 +138,21 @@ fn e2e_options_that_contradict_are_refused_with_what_helps() {
 }
 
 #[test]
+fn e2e_the_applications_own_clock_says_how_long_payloads_took_without_any_point() {
+    for over in ["prrt", "tcp", "udp"] {
+        let sent = ["--over", over, "--rate", "200", "--size", "100", "--seconds", "0.3", "--own-clock"];
+        let (_, receiver) = transfer(&sent, &["--over", over, "--own-clock"]);
+        assert!(count(&receiver, "delivered") > 0 && count(&receiver, "corrupt") == 0, "{over}: {receiver}");
+        let [middle, late] = ["delay_p50_ns", "delay_p99_ns"].map(|name| count(&receiver, name));
+        // Less than nothing, or than any system call takes, is no delay, and more than the test takes is none either.
+        assert!((1000..60_000_000_000).contains(&middle) && middle <= late, "{over}: {receiver}");
+        assert!(transfer(&sent[..8], &["--over", over]).1["delay_p50_ns"].is_null(), "{over}");
+    }
+    let (code, _, err) = ended(prrt(&["sender", "127.0.0.1", "1", "--size", "15", "--own-clock"]));
+    assert!(code == Some(2) && err.contains("--size of 16 to 1426 bytes, found 15"), "{err}");
+}
+
+#[test]
 fn e2e_the_same_payloads_go_over_each_rival_with_their_bytes_on_the_wire_counted() {
     let quic = cfg!(feature = "quic").then_some(("quic", "0.02"));
     for (over, lose) in [("udp", "0.3"), ("tcp", "0.02"), ("prrt", "0.02")].into_iter().chain(quic) {
