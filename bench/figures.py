@@ -37,7 +37,9 @@ def print_table(rows):
         ratio = f"{row['ratio']:.2f}" if row.get("ratio") else "-"
         met = {True: "yes", False: "NO", None: ""}[row["met"]]
         measured = f"{shown(row['value'])} {row['unit']}"
-        print(f"{row['name']:44} {measured:>14}  {beside:32} {ratio:>6}  {row['target'] or '':22} {met}")
+        between = f" [{shown(row['lo'])}, {shown(row['hi'])}]" if "lo" in row else ""
+        line = f"{row['name']:44} {measured:>14}  {beside:32} {ratio:>6}  {row['target'] or '':22} {met:3}{between}"
+        print(line.rstrip())
 
 
 def shown(value):

@@ -82,19 +82,30 @@ def measure_transports(options):
         run = [RELEASE / "tickscope", "run", file, "--seconds", str(options.of(SECONDS)), "--out", sweep]
         subprocess.run(run, check=True, capture_output=True)
         trials = [trial_of(folder) for folder in sorted(sweep.glob("trial-*"))]
+    return rows_of(trials), trials
+
+
+def rows_of(trials):
+    """One table of all transports: medians, and from the least end of any trial's interval to the greatest."""
     rows = []
     for loss in ("0", "0.01"):
         by = {"udp": {}, "prrt": {}, "tcp": {}, "quic": {}}
         for over, middle in by.items():
             some = [trial for trial in trials if (trial["over"], trial["loss"]) == (over, loss)]
             middle |= {name: median([trial[name] for trial in some]) for name in MIDDLES}
+            for name in MIDDLES:
+                lo, hi = name.replace("_us", "_lo_us"), name.replace("_us", "_hi_us")
+                ends = {"lo": min(trial[lo] for trial in some), "hi": max(trial[hi] for trial in some)}
+                middle[f"{name} between"] = ends
         floor = {name: by["udp"][name] for name in ("p50_us", "p99_us")}
         for over, middle in by.items():
             title = f"{over}, {float(loss):.0%} lost"
-            rows += [figure(f"{title}: {name[:3]}", middle[name], "us", ("udp", floor[name])) for name in floor]
-            rows.append(figure(f"{title}: not there by the deadline", middle["missing"], "of 1", None))
-            rows.append(figure(f"{title}: bytes on the wire beyond the payload", middle["overhead"], "of 1", None))
-    return rows, trials
+            for name in floor:
+                beside = ("udp", floor[name])
+                rows.append(figure(f"{title}: {name[:3]}", middle[name], "us", beside, **middle[f"{name} between"]))
+            for name, what in (("missing", "not there by the deadline"), ("overhead", "bytes beyond the payload")):
+                rows.append(figure(f"{title}: {what}", middle[name], "of 1", None, **middle[f"{name} between"]))
+    return rows
 
 
 def trial_of(run):
