@@ -391,7 +391,7 @@ struct HalfWidthJson {
     p99: Option<f64>,
 }
 
-/// The published method: the line between the run's ends.
+/// One line between the run's ends, where X-Lap draws one a packet.
 #[derive(Debug, Serialize)]
 struct PublishedJson {
     inside: u64,

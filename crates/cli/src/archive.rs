@@ -5,8 +5,9 @@
 //! as their digests say, or nothing is left; no entry leads out of its folder, is a link, or replaces another.
 //! Deliberately absent: compression, which the files have; what is derived from others, and hidden files.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use tickscope_store::{Difference, Error, Run, RunState, WholeFile, WholeFolder, make_folders, open_regular};
@@ -242,7 +243,7 @@ impl Archive<'_> {
         }
         place.parent().map_or(Ok(()), make_folders)?;
         let cannot = |e| Error::io(&place, "write", e);
-        let mut out = File::create_new(&place).map_err(cannot)?;
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&place).map_err(cannot)?;
         let copied = io::copy(&mut self.input.by_ref().take(size), &mut out).map_err(cannot)?;
         let end = self.skip(padding(size));
         match copied == size && end.is_ok() {

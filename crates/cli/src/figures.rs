@@ -1,13 +1,12 @@
 //! `tickscope figures`: a run's jitter as X-Lap draws it, a file a figure; of a sweep its one figure.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tickscope_analysis::figures::{Figures, Kinds, StageHistogram, Traffic, Transfer};
 use tickscope_analysis::{FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, analyse_with, totals};
 use tickscope_show::{DrawnFigure, XLap, clock_figures};
-use tickscope_store::{Run, SweepManifest, write_whole};
+use tickscope_store::{Run, SweepManifest, make_folders, write_whole};
 use tickscope_tick::{Unit, counted};
 use tickscope_trace::QuantileBounds;
 
@@ -107,8 +106,7 @@ fn of_clocks(options: &FiguresOptions, run: &Run, query: &Query) -> Result<(), F
 /// Writes figures into a folder, each as SVG and as PDF, and says so.
 pub fn written(figures: &[DrawnFigure], folder: &Path, quiet: bool) -> Result<Vec<PathBuf>, Failure> {
     if !figures.is_empty() {
-        let why = |e| Failure::work(format!("cannot make {}: {e}. Name another folder with --out", folder.display()));
-        fs::create_dir_all(folder).map_err(why)?;
+        make_folders(folder).map_err(|e| Failure::work(format!("{e}. Name another folder with --out")))?;
     }
     let mut files = Vec::new();
     for figure in figures {

@@ -69,6 +69,9 @@ pub fn policy(options: &PolicyOptions) -> Result<(), Failure> {
             run.root().display()
         )));
     }
+    if let Some(why) = unmatched::with_node(&run, &Named { glob: &glob, node: options.node.as_ref() }) {
+        return Err(Failure::input(why));
+    }
     let reply = ask(run.root(), &RunRequest::Policy { glob, policy: policy.clone(), node: options.node.clone() })?;
     if channels_of(&reply, "switched") == Some(0) {
         unmatched::rule(&run, &Named { glob: &options.points, node: options.node.as_ref() }).iter().for_each(note);

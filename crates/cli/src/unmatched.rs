@@ -26,6 +26,15 @@ pub(crate) fn rule(run: &Run, named: &Named) -> Option<String> {
     found.map(|found| format!("{found}; the rule stays, for channels of programs that are opened later. {}", hint()))
 }
 
+/// Says that what was named is a point with its node before it, which no rule matches; `None`: it is not.
+pub(crate) fn with_node(run: &Run, named: &Named) -> Option<String> {
+    let nodes: Vec<&str> = run.manifest().nodes.iter().map(|node| node.name.as_str()).collect();
+    without_node(named.glob, &nodes)?;
+    let channels = listing(run)?;
+    let is_there = channels.iter().any(|channel| named.is(channel));
+    (!is_there).then(|| format!("no channel matches '{}'. {}", named.glob, hint(run, named, &channels)))
+}
+
 /// What no rule is for, or that nothing is there; and the channels that rules are for.
 fn unmatched(named: &Named, all: Vec<Channel>) -> (Option<String>, Vec<Channel>) {
     let (own, channels): (Vec<_>, Vec<_>) = all.into_iter().partition(|channel| own_points::are(&channel.point));

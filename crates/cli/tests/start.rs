@@ -328,9 +328,19 @@ fn e2e_nobody_else_may_write_to_a_run_under_any_umask_and_whoever_may_read_it_ca
     unsafe { command.pre_exec(unmask) };
     Ended::of(&mut command).json(0);
     let run = site.run_directory();
+    let [packed, unpacked, drawn] = ["packed", "unpacked", "drawn"].map(|name| site.path(name));
+    for (name, from, to) in [("pack", &run, &packed), ("unpack", &packed, &unpacked), ("figures", &run, &drawn)] {
+        let mut command = tickscope(&[name]);
+        command.arg(from).arg("--out").arg(to);
+        // SAFETY: as above.
+        unsafe { command.pre_exec(unmask) };
+        Ended::of(&mut command).said(0, &[]);
+    }
     let may_be_written = |path: &PathBuf| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o022 != 0;
-    let writable: Vec<_> = all_below(&run).into_iter().chain([run.clone()]).filter(may_be_written).collect();
-    assert!(writable.is_empty(), "others may write {writable:?}");
+    let below = [&run, &unpacked, &drawn].into_iter().flat_map(|folder| all_below(folder));
+    let all = below.chain([&run, &packed, &unpacked, &drawn].map(PathBuf::clone));
+    let writable: Vec<_> = all.filter(may_be_written).collect();
+    assert!(writable.is_empty() && drawn.join("causes.svg").exists(), "others may write {writable:?}");
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return println!("LEFT OUT: only root can be another user");

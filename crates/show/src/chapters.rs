@@ -153,7 +153,7 @@ fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> Vec<Bl
         micro(&clock.slew_origin.to_string()),
     ));
     let published = format!(
-        " The published method, a line between the run's ends, puts {} of them outside, by {} ns at most.",
+        " One line between the run's ends (X-Lap draws one a packet) puts {} of them outside, by {} ns at most.",
         count(clock.readings - clock.published_inside),
         unit.up(clock.published_furthest_ticks)
     );

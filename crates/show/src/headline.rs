@@ -221,14 +221,16 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
             "All points read one counter, so only what the readings of each packet leave open is not known.",
         ));
     }
+    let holds = report.analysis.contradiction(report.events).is_none() && report.analysis.refused.is_empty();
     // Beyond a few, the section on the clocks says it better.
     const MOST_NAMED: usize = 3;
     for clock_map in clock_maps.iter().take(MOST_NAMED) {
         let known = unit.reach(clock_map.half_width_ticks, "an unknown width");
-        let sure = format!(
-            " at the median instant: a guarantee, as long as its rate stays within rho ({}).",
-            clock_map.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1)
-        );
+        let rho = clock_map.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1);
+        let sure = match holds {
+            true => format!(" at the median instant: a guarantee, as long as its rate stays within rho ({rho})."),
+            false => format!(" at the median instant, by rho ({rho}): no guarantee, by what is told first."),
+        };
         all.push(Words::from(format!("{} is known to ", clock_map.domain)).stress(known).say(sure));
     }
     if clock_maps.len() > MOST_NAMED {
@@ -276,6 +278,9 @@ fn state(report: &Report<'_>) -> Words {
     wrong.extend(report.analysis.open_stream().map(|_| "the end of a stream was not seen".into()));
     wrong.extend(report.analysis.lack());
     wrong.extend(report.analysis.unknown_loss(report.events));
+    if impossible == 0 && report.analysis.contradiction(report.events).is_some() {
+        wrong.push("the run contradicts itself or an assumption, and no bound holds until that is explained".into());
+    }
     if wrong.is_empty() {
         return match report.figures.traces.measured {
             0 => Words::from("No trace was measured, so nothing can be said of what was lost."),
