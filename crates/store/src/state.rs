@@ -175,8 +175,9 @@ pub fn utc(unix_ms: i64) -> String {
     format!("{}-{:02}-{tm_mday:02} {tm_hour:02}:{tm_min:02}:{tm_sec:02} UTC", tm_year + 1900, tm_mon + 1)
 }
 
-/// File systems of this host alone, by the kernel's numbers: of others, locks of other hosts are in no list here.
-const LOCAL: [i64; 5] = [0xef53, 0x5846_5342, 0x0102_1994, 0x9123_683e, 0x794c_7630]; // ext4, XFS, tmpfs, Btrfs, overlay
+/// File systems of this host alone, by the kernel's numbers: ext4, XFS, tmpfs, Btrfs, overlayfs. Of others, locks of
+/// other hosts are in no list here.
+const LOCAL: [i64; 5] = [0xef53, 0x5846_5342, 0x0102_1994, 0x9123_683e, 0x794c_7630];
 
 /// Whether somebody holds the writers' byte of a lock that may not be opened, by the kernel's list of all locks of this
 /// host; `None`: nobody can tell. A lock of another file with its number would count as its own, which errs on the safe
