@@ -104,17 +104,20 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
     let run = run.seen_as(manifest, None);
     preparation.notes.extend(unstamped_evidence(&run)?);
     preparation.notes.extend(windowed(&run)?);
-    let may_keep = own && state != RunState::GoingOn;
+    let mut traces = standing(&run)?;
+    let may_keep = own && state != RunState::GoingOn && traces != Traces::OfAnother;
     // What another process has joined and not yet digested is neither removed nor joined twice.
-    let _joining = if may_keep { run.lock_traces() } else { None };
-    let traces = standing(&run)?;
+    let joining = if may_keep && traces != Traces::Fit { run.lock_traces() } else { None };
+    if joining.is_some() {
+        traces = standing(&run)?;
+    }
     if traces == Traces::Fit {
         if state == RunState::CutOff {
             preparation.notes.insert(0, END_UNWRITTEN.into());
         }
         return Ok(ReadyRun { run, preparation, _apart: None });
     }
-    joined(run, preparation, (state, traces), may_keep && traces != Traces::OfAnother)
+    joined(run, preparation, (state, traces), may_keep)
 }
 
 /// What the window of a run took, if it keeps one.
