@@ -220,12 +220,12 @@ fn what_traces_lack_where_policies_leave_stamps_out_is_not_told_as_lost() {
 
 #[test]
 fn where_a_finding_stands_no_sentence_says_that_nothing_contradicts_itself_or_promises_a_bound() {
-    let (page, json) = said(|_| ());
-    for told in [&page, &json] {
+    let (page, json) = whole(|_| ());
+    for told in [&plain(&page), &json] {
         assert!(told.contains("a guarantee, as long as") && !told.contains("contradicts itself or"), "{told}");
     }
-    let (page, json) = said(|analysis| analysis.unsound.push("a.tsc stepped back".into()));
-    for told in [&page, &json] {
+    let (page, json) = whole(|analysis| analysis.unsound.push("a.tsc stepped back".into()));
+    for told in [&plain(&page), &json] {
         assert!(
             told.contains("the run contradicts itself or an assumption") && told.contains("no guarantee"),
             "{told}"

@@ -1548,7 +1548,7 @@ TICKSCOPE__COLD int tickscope__own_directory(void) {
 }
 
 #define TICKSCOPE__MISSING(error) ((error) == ENOENT || (error) == ENOTDIR)
-#define TICKSCOPE__BARRED(error) ((error) == EACCES || (error) == EPERM || (error) == EROFS || (error) == ELOOP)
+#define TICKSCOPE__BARRED(error) ((error) == EACCES || (error) == EPERM || (error) == EROFS)
 /* Leaves an empty file that tells the collector why there is no pool: it needs no space and no descriptor. */
 TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t bytes) {
     struct tickscope__process *own = &tickscope__process;
@@ -1568,7 +1568,7 @@ TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t by
     snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
     tickscope__complain(expected, found,
                 TICKSCOPE__MISSING(error) ? "Points are off; make that directory first (mkdir -m 700), on a tmpfs." :
-                TICKSCOPE__BARRED(error) ? "Points are off; name a directory (no link) where this user may write." :
+                TICKSCOPE__BARRED(error) || error == ELOOP ? "Points are off; name a directory of its own, no link." :
                 error == EMFILE ? "Points are off; raise ulimit -n: a pool takes a descriptor above 2." :
                 error == EFBIG || error == ENOMEM ? "Points are off; raise ulimit -f or -v, or set a smaller pool." :
                 "Points are off; free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower.");
