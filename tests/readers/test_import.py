@@ -65,6 +65,39 @@ def test_every_duration_of_an_x_lap_pair_is_what_its_cycles_say_type_by_type(com
     assert compared > 20_000
 
 
+def changed_times(folder, change):
+    """Changes the times of the sender's reference, by number of the row."""
+    with (folder / "sender.csv").open() as rows:
+        table = list(csv.DictReader(rows))
+    for number, row in enumerate(table):
+        row["LinkTransmitEnd_T"] = change(number, int(row["LinkTransmitEnd_T"]))
+    with (folder / "sender.csv").open("w", newline="") as out:
+        written = csv.DictWriter(out, table[0])
+        written.writeheader()
+        written.writerows(table)
+
+
+@pytest.mark.parametrize(("late_us", "row"), [(5000, 0), (30_000, -1), (200, 0), (1_000_000, 700)])
+def test_the_rate_of_an_x_lap_host_holds_the_true_one_whichever_packet_was_held_up(command, tmp_path, late_us, row):
+    x_lap.make(tmp_path / "pair")
+    count = len((tmp_path / "pair/sender.csv").read_text().splitlines()) - 1
+    changed_times(tmp_path / "pair", lambda number, us: us + late_us * (number == row % count))
+    command("import", tmp_path / "pair/xlap.yml", "--out", tmp_path / "run")
+    nodes = json.loads((tmp_path / "run/run.json").read_text())["nodes"]
+    (found,) = (node["counter"]["frequency"] for node in nodes if node["name"] == "sender")
+    true = x_lap.HERTZ["sender"]
+    assert abs(found["hertz"] - true) * 1_000_000 <= found["tolerance_ppm"] * true, found
+    # One in the middle that was held up says nothing of the others.
+    assert (found["tolerance_ppm"] < 200) == (row == 700), found
+
+
+def test_times_of_x_lap_in_nanoseconds_give_no_rate_of_a_processor(command, tmp_path):
+    x_lap.make(tmp_path / "pair")
+    changed_times(tmp_path / "pair", lambda _, us: us * 1000)
+    said = command("import", tmp_path / "pair/xlap.yml", "--out", tmp_path / "run", code=2)
+    assert "at 10 MHz to 100 GHz" in said.stderr and "the times' unit" in said.stderr
+
+
 def test_what_nothing_bounds_between_x_laps_hosts_is_said_in_the_table_and_in_json(command, x_lap_run):
     run, _, said = x_lap_run
     assert sum("without guarantee" in note for note in said["notes"]) == 2
@@ -203,6 +236,7 @@ def test_what_is_wrong_with_a_table_is_refused_with_its_line_and_what_helps(comm
 @pytest.mark.parametrize("was, now, said", [
     ('id = "number"', "", "expected the name of the column of ids"),
     ('unit = "s"', 'unit = "h"', "line 6: unknown variant"),
+    ('zero = "missing"\n', "", "a.csv:3: expected a time of the clock realtime between 1990 and 2100, found 0 s"),
     ('clock = "realtime"', 'clock = "sundial"', "expected a clock of tsc"),
     ('clock = "realtime"', 'clock = "tsc"', "Name the clock that was read"),
     ('node = "a"', 'node = "a b"', "[[file]] 1: expected"),
@@ -391,6 +425,30 @@ def test_a_table_of_arrow_goes_in_whatever_its_batches_and_comes_out_to_the_nano
 
 def replaced(table, name, column):
     return table.set_column(table.column_names.index(name), name, column)
+
+
+def test_numbers_of_parquet_that_a_reader_would_guess_are_refused(command, tmp_path):
+    """Times and ids as floating numbers have lost digits, INT96 says no unit; columns that nobody names may be so."""
+    mapping = ('[[file]]\npath = "a.parquet"\nformat = "parquet"\nnode = "n"\nclock = "realtime"\nunit = "{}"\n'
+               'id = "seq"\npoints = {{ a = "at", b = "then" }}\n')
+    ns = 1763849124_000000000
+    ids, times = arrow.array([1, 2]), arrow.array([ns, ns + 256])
+
+    def table(columns, unit="ns", code=0, **more):
+        columns = {"seq": ids, "at": times, "then": times} | columns
+        parquet.write_table(arrow.table(columns), tmp_path / "a.parquet", compression="zstd", **more)
+        return imported(command, tmp_path, mapping.format(unit), code=code).stderr
+
+    seconds = arrow.array([1763849124.5, 1763849125.5])
+    for columns, unit, expected in [
+        ({"at": times.cast(arrow.float64(), safe=False)}, "ns", "whole numbers below 2^53 in 'at'"),
+        ({"at": seconds, "then": seconds}, "s", "whole numbers below 2^53 in 'at'"),
+        ({"seq": arrow.array([2.0**53, 2.0**53 + 2])}, "ns", "whole numbers below 2^53 in 'seq'"),
+    ]:
+        assert expected in table(columns, unit, code=2)
+    stamps = arrow.array([ns, ns + 256], arrow.timestamp("ns"))
+    assert "found INT96" in table({"at": stamps}, code=2, use_deprecated_int96_timestamps=True)
+    table({"other": arrow.array([0.5, 1.5]), "seq": arrow.array([1.0, 2.0])})
 
 
 def test_what_is_wrong_with_a_table_of_arrow_is_refused_with_what_helps(command, tmp_path):

@@ -100,6 +100,9 @@ def test_runs_are_listed_with_their_state_and_removed_only_when_somebody_says_so
     assert "--yes" in command("rm", one, code=2).stderr
     command("rm", one, folder, "--yes", code=2)
     assert "each once" in command("rm", one, one, "--yes", code=2).stderr
+    (folder.parent / "link").symlink_to(one)
+    for link in ("link", "link/"):  # as a shell completes it
+        assert "the directory of a run itself" in command("rm", f"{folder.parent}/{link}", "--yes", code=2).stderr
     assert one.is_dir(), "all or none"
     lock = (cut / "run.lock").open("a+")
     fcntl.fcntl(lock, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 1, 0))  # as whoever writes a run (F_OFD_SETLK)
@@ -244,12 +247,14 @@ def test_runs_that_nothing_relates_are_merged_without_a_bound_between_them(comma
 
 def test_runs_that_are_not_one_are_refused_and_nothing_is_left(command, swinging_run, steady_run, tmp_path):
     out = ("--out", tmp_path / "both")
-    cut, changed = (shutil.copytree(steady_run, tmp_path / name) for name in ("cut", "changed"))
+    cut, changed, kinds = (shutil.copytree(steady_run, tmp_path / name) for name in ("cut", "changed", "kinds"))
     manifest = json.loads((cut / "run.json").read_text())
     del manifest["own"]
     (changed / "run.json").write_text(json.dumps(manifest | {"policies": [{"channels": "*", "policy": "null"}]}))
     (cut / "run.json").write_text(json.dumps(manifest | {"ended_unix_ms": None}))
+    (kinds / "run.json").write_text(json.dumps(manifest | {"layout": manifest["layout"] | {"kinds": [0]}}))
     refused = {
+        "found [] and [0] (none: all kinds)": (swinging_run, kinds, *RENAMED),
         "server in both. Rename that of the second: --rename server=server-2": (swinging_run, steady_run),
         # What the second run calls it, whatever it is to be called.
         "server in both. Rename that of the second: --rename client=server-2":

@@ -248,7 +248,9 @@ pub fn rm(options: &RmOptions) -> Result<(), Failure> {
     for path in &options.runs {
         let run = chosen_run::open(Some(path))?;
         let shown = path.display();
-        if path.is_symlink() || run.root() != path || !known.insert(path.canonicalize().ok()) {
+        // A slash at its end would look through a link.
+        let itself = path.components().as_path();
+        if itself.is_symlink() || run.root() != path || !known.insert(path.canonicalize().ok()) {
             return Err(Failure::input(format!(
                 "expected the directory of a run itself, and each once, found {shown}. Name the directory"
             )));

@@ -801,16 +801,17 @@ fn e2e_what_a_hostile_node_tells_of_others_is_refused_by_name_and_all_else_comes
     assert!(sessions.len() == 1 && sessions[0].path().join("run/events/n+evil.parquet").exists(), "{sessions:?}");
     // Its agent ends by itself after the run, soon on a machine that has little else to do.
     let until = Instant::now() + Duration::from_secs(120);
-    let removed = loop {
+    let remove = || {
         let mut remove = tickscope(&["agent", "--remove"]);
         folders(&mut remove);
-        let removed = Ended::of(&mut remove);
-        if !removed.out.contains("goes on") {
-            break removed;
-        }
+        Ended::of(&mut remove)
+    };
+    let mut removed = remove();
+    while removed.out.contains("goes on") {
         assert!(Instant::now() < until, "{removed:?}");
         std::thread::sleep(Duration::from_millis(20));
-    };
+        removed = remove();
+    }
     assert!(removed.out.contains("removed session") && !sessions[0].path().exists(), "{removed:?}");
 }
 

@@ -143,7 +143,8 @@ impl Unit {
 
 impl ReadClock {
     /// A time in ticks of the clock; `Err`: why it is none.
-    pub fn read(&self, cell: &str) -> Result<i64, String> {
+    /// A time of 0 is one only under `Zero::Time`.
+    pub fn read(&self, cell: &str, zero: Zero) -> Result<i64, String> {
         let unit = self.unit.name();
         let steps = match self.unit {
             Unit::Ticks => "whole numbers",
@@ -156,7 +157,7 @@ impl ReadClock {
             )
         })?;
         let is_believed = || BELIEVED_S.contains(&(ticks / NS_PER_S));
-        if self.clock == Clock::Realtime && ticks != 0 && !is_believed() {
+        if self.clock == Clock::Realtime && (ticks != 0 || zero == Zero::Time) && !is_believed() {
             return Err(format!(
                 "expected a time of the clock realtime between 1990 and 2100, found {cell} {unit} since 1970. Correct \
                  `unit`, or `clock`"

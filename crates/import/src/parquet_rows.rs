@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use parquet::basic::{LogicalType, TimeUnit};
+use parquet::basic::{LogicalType, TimeUnit, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
@@ -23,6 +23,7 @@ use crate::records::Record;
 pub(crate) struct ParquetRows {
     rows: RowIter<'static>,
     file: PathBuf,
+    wanted: Vec<String>,
     number: u64,
 }
 
@@ -34,12 +35,20 @@ impl ParquetRows {
         let reader = held(file, || SerializedFileReader::new(input))?.map_err(damaged)?;
         let fields = reader.metadata().file_metadata().schema().get_fields();
         for column in fields.iter().filter(|column| table.times_wanted().iter().any(|time| time == column.name())) {
-            let known = unit(column).map_or(Ok(()), |unit| table.clock.expect_unit(column.name(), unit));
+            let known = if is_of_96_bits(column) {
+                Err(format!(
+                    "expected times of 64 bits in '{}', found INT96, whose unit a reader guesses. Write it again, as \
+                     with use_deprecated_int96_timestamps=False",
+                    column.name()
+                ))
+            } else {
+                unit(column).map_or(Ok(()), |unit| table.clock.expect_unit(column.name(), unit))
+            };
             known.map_err(|why| Error::input(file.display(), why))?;
         }
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
         let rows = held(file, || RowIter::from_file_into(Box::new(CheckedFile(reader))))?;
-        Ok((Self { rows, file: file.into(), number: 0 }, names))
+        Ok((Self { rows, file: file.into(), wanted: table.columns_wanted(), number: 0 }, names))
     }
 
     pub fn number(&self) -> u64 {
@@ -59,16 +68,33 @@ impl ParquetRows {
     fn cells<'a>(&self, row: &Row) -> Result<Record<'a>, Error> {
         let columns = row.get_column_iter();
         let cell = |(name, value): (&String, &Field)| {
+            let wrong = |why: String| Error::input(format_args!("{}: row {}", self.file.display(), self.number), why);
+            if !is_exact(value) && self.wanted.contains(name) {
+                return Err(wrong(format!(
+                    "expected whole numbers below 2^53 in '{name}', where they are floating, found another. Cast it to \
+                     integers, or times to a smaller unit, before it is written"
+                )));
+            }
             text(value).ok_or_else(|| {
-                Error::input(
-                    format_args!("{}: row {}", self.file.display(), self.number),
-                    format_args!(
-                        "expected numbers, texts or times in '{name}', found another type. Write it without that column"
-                    ),
-                )
+                wrong(format!(
+                    "expected numbers, texts or times in '{name}', found another type. Write it without that column"
+                ))
             })
         };
         columns.map(cell).collect()
+    }
+}
+
+fn is_of_96_bits(column: &Type) -> bool {
+    column.is_primitive() && column.get_physical_type() == PhysicalType::INT96
+}
+
+/// Returns whether a value is no floating number, or a whole one beside which none could have been meant.
+fn is_exact(value: &Field) -> bool {
+    match value {
+        Field::Float(number) => number.fract() == 0.0 && number.abs() < (1 << 24) as f32,
+        Field::Double(number) => number.fract() == 0.0 && number.abs() < (1_u64 << 53) as f64,
+        _ => true,
     }
 }
 

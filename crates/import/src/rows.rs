@@ -151,7 +151,7 @@ fn stamps_of(
     let (kind, value) = (kind.transpose()?, given(places.value).map(|at| whole(at, "value")).transpose()?);
     let is_sparse = matches!(table.form, Form::Events | Form::Packets | Form::Spans);
     let mut add = |point: usize, at: usize, not_taken: &mut u64| {
-        let tick = if cells[at].is_empty() { None } else { Some(table.clock.read(&cells[at])?) };
+        let tick = if cells[at].is_empty() { None } else { Some(table.clock.read(&cells[at], table.zero)?) };
         match tick.filter(|&tick| tick != 0 || table.zero == Zero::Time) {
             Some(tick) => stamps.push(Stamp { point, tick, id, kind, value }),
             None if is_sparse => {} // a record has one time

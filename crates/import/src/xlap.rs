@@ -280,44 +280,94 @@ fn counter(yaml: &Yaml, side: usize, base: &Table, declared: &[Declared]) -> Res
     rate(base, name, cycle, time)
 }
 
-/// The rate between the first and the last packet that have both a cycle and a time.
+/// The rate between the first and the last packet that have both a cycle and a time, and how far that may be off: the
+/// packets between them were read as those two were, so if either of them was held up, most others lie beside the line.
 fn rate(base: &Table, name: &str, cycle: String, time: String) -> Result<ReadClock, Why> {
     let both = ["cycle", "time"].map(|name| PointName::new(name).expect("a plain name"));
     let times = Times::Each(both.into_iter().zip([cycle, time]).collect());
     let table = Table { times, ..base.clone() };
-    let mut pending: Option<i64> = None;
     let mut ends: Option<[(i64, i64); 2]> = None;
-    let file = open(&table.file).map_err(Why::File)?;
-    read(&table, file, |stamp, _| {
-        match (stamp.point, pending.take()) {
-            (0, _) => pending = Some(stamp.tick),
-            (_, Some(cycle)) => {
-                let pair = (cycle, stamp.tick);
-                ends = Some(match ends {
-                    None => [pair, pair],
-                    Some([first, last]) => [first.min(pair), last.max(pair)],
-                });
-            }
-            _ => {}
-        }
-        Ok(())
-    })
-    .map_err(Why::File)?;
+    each_pair(&table, |pair| {
+        ends = Some(match ends {
+            None => [pair, pair],
+            Some([first, last]) => [first.min(pair), last.max(pair)],
+        });
+    })?;
     let [first, last] = ends.unwrap_or_default();
     let (cycles, us) = (i128::from(last.0) - i128::from(first.0), i128::from(last.1) - i128::from(first.1));
     let hertz = if us > 0 { (cycles * 1_000_000 + us / 2) / us } else { 0 };
-    let believed = 1_000_000..=100_000_000_000_i128;
+    let believed = 10_000_000..=100_000_000_000_i128;
     let (Some(hertz), Ok(us)) = (u64::try_from(hertz).ok().filter(|_| believed.contains(&hertz)), u64::try_from(us))
     else {
         return Err(Why::Description(format!(
-            "expected cycles and microseconds of the {name}'s references at 1 MHz to 100 GHz, found {cycles} cycles in \
-             {us}. Correct the references or the times' unit, or add hertz"
+            "expected cycles and microseconds of the {name}'s references at 10 MHz to 100 GHz, found {cycles} cycles \
+             in {us}. Correct the references or the times' unit, or add hertz"
         )));
     };
-    let error = (u128::from(SPAN_ERROR_US) * 1_000_000).div_ceil(u128::from(us.max(1)));
+    let mut beside = Beside::default();
+    each_pair(&table, |(cycle, time)| {
+        let expected = (i128::from(cycle) - i128::from(first.0)) * 1_000_000 / i128::from(hertz);
+        beside.add((i128::from(time) - i128::from(first.1) - expected).unsigned_abs());
+    })?;
+    let error_us = beside.end_error_us().max(u128::from(SPAN_ERROR_US));
+    let error = (error_us * 1_000_000).div_ceil(u128::from(us.max(1)));
     let tolerance =
         u32::try_from(error).unwrap_or(u32::MAX).saturating_add(tickscope_tick::Frequency::DEFAULT_TOLERANCE_PPM);
-    Ok(clock(hertz, tolerance, format!("the references of xlap.yml, {us} us apart")))
+    let origin = format!("the references of xlap.yml, {us} us apart; their times are off by {error_us} us at most");
+    Ok(clock(hertz, tolerance, origin))
+}
+
+/// Calls `found` with the cycle and the time of each packet that has both.
+fn each_pair(table: &Table, mut found: impl FnMut((i64, i64))) -> Result<(), Why> {
+    let mut pending: Option<i64> = None;
+    let file = open(&table.file).map_err(Why::File)?;
+    let all = read(table, file, |stamp, _| {
+        match (stamp.point, pending.take()) {
+            (0, _) => pending = Some(stamp.tick),
+            (_, Some(cycle)) => found((cycle, stamp.tick)),
+            _ => {}
+        }
+        Ok(())
+    });
+    all.map(|_| ()).map_err(Why::File)
+}
+
+/// How far packets lie beside the line through the first and the last, us: of so many, evenly chosen.
+#[derive(Default)]
+struct Beside {
+    kept: Vec<u128>,
+    seen: usize,
+    step: usize,
+}
+
+impl Beside {
+    /// Packets that are kept at most.
+    const MOST: usize = 1 << 16;
+
+    fn add(&mut self, us: u128) {
+        if self.seen.is_multiple_of(1 << self.step) {
+            if self.kept.len() == Self::MOST {
+                let mut number = 0;
+                self.kept.retain(|_| {
+                    number += 1;
+                    number % 2 == 1
+                });
+                self.step += 1;
+            }
+            if self.seen.is_multiple_of(1 << self.step) {
+                self.kept.push(us);
+            }
+        }
+        self.seen += 1;
+    }
+
+    /// How far the two ends may be off against each other: where they alone are, and however, 95 of 100 others lie less
+    /// far beside the line than 0.95 of half of it.
+    fn end_error_us(mut self) -> u128 {
+        self.kept.sort_unstable();
+        let most = self.kept.get(self.kept.len() * 95 / 100).copied().unwrap_or(0);
+        (most * 22).div_ceil(10)
+    }
 }
 
 fn clock(hertz: u64, tolerance_ppm: u32, origin: String) -> ReadClock {

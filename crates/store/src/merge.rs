@@ -167,6 +167,13 @@ fn merged_id(one: &Manifest, other: &Manifest, renamed: &BTreeMap<NodeName, Node
 /// What both say, but for the nodes and the identity.
 fn manifest(one: &Manifest, other: &Manifest, names: &Names) -> std::result::Result<Manifest, String> {
     let layout = names.layout(&other.layout);
+    if !one.layout.is_empty() && !layout.is_empty() && one.layout.kinds != layout.kinds {
+        return Err(format!(
+            "expected layouts of the same kinds of ids, found {:?} and {:?} (none: all kinds): stages of one would be \
+             of other ids than before. Merge runs whose run files have the same kinds",
+            one.layout.kinds, layout.kinds
+        ));
+    }
     let layout = match (one.layout.is_empty(), layout.is_empty()) {
         (_, true) => one.layout.clone(),
         (true, false) => layout,
@@ -218,12 +225,7 @@ fn both_layouts(one: &LayoutText, other: LayoutText) -> LayoutText {
         branches: [one.branches.clone(), other.branches].concat(),
         extra: [one.extra.clone(), other.extra].concat(),
         rules: [one.rules.clone(), other.rules].concat(),
-        // One that is of any kind makes both so.
-        kinds: if one.kinds.is_empty() || other.kinds.is_empty() {
-            Vec::new()
-        } else {
-            [one.kinds.clone(), other.kinds].concat()
-        },
+        kinds: other.kinds,
         inferred: one.inferred,
     }
 }
