@@ -295,23 +295,25 @@ fn e2e_finish_names_a_file_that_nobody_can_read_and_does_not_know_what_it_held_o
     let write =
         |place: &Path, bytes: &[u8]| fs::File::options().write(true).open(place).unwrap().write_all(bytes).unwrap();
     later.iter().for_each(|(path, _)| write(path, b"another!"));
+    // Where its collector ended before it took that pool, it is left as it is: what it holds would be lost indeed.
     let damaged = folder.join("b/pool-00000000000000aa.ticks");
-    for place in [&damaged, &begun] {
+    let damaged: Vec<PathBuf> = [damaged, begun].into_iter().filter(|place| !place.exists()).collect();
+    for place in &damaged {
         fs::write(place, [7; 1 << 16]).unwrap();
     }
     scene.finish().said(1, &["cannot take every stamp", "remove it and run this again"]);
     scene.finish().said(1, &["cannot take every stamp"]);
     let left = scene.site.events("stamps-left");
-    assert_eq!(left.len(), later.len() + 2, "{left:?}");
+    assert_eq!(left.len(), later.len() + damaged.len(), "{left:?}");
     assert!(left.iter().any(|event| event.value == Some(0xaa) && event.text.contains("pool-00000000000000aa.ticks")));
     later.iter().for_each(|(path, bytes)| write(path, &bytes[..8]));
-    for place in [&damaged, &begun] {
+    for place in &damaged {
         fs::remove_file(place).unwrap();
     }
     scene.finish().said(1, &["is not known"]);
     let lost = scene.site.events("memory-lost");
     assert!(lost.len() == 1 && lost[0].node == "b", "{lost:?}");
-    for place in [damaged, begun] {
+    for place in damaged {
         assert!(lost[0].text.contains(place.file_name().unwrap().to_str().unwrap()), "{place:?}: {lost:?}");
     }
     assert_eq!(scene.site.events("stamps-left").len(), 0);
