@@ -202,6 +202,11 @@ pub struct Sharing {
     pub checked: String,
 }
 
+impl Sharing {
+    /// Of stamps that other programs took.
+    pub const IMPORTED: &str = "imported, and checked by nobody";
+}
+
 /// How far the rate of one domain may wander against another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rho {

@@ -3,10 +3,11 @@
 //! Idea: every run is locked against whoever would write it; then each is given a hidden name, and is no run any more;
 //! only then its files go. Guarantees: a run that somebody writes, or takes up again meanwhile, is left as it is; where
 //! one cannot be given its hidden name, all get their own names back. Deliberately absent: bringing back files: where
-//! one cannot be removed, or the process is killed, what is left lies under the hidden name, and goes with the next
-//! removal of a run of that name.
+//! one cannot be removed, or the process is killed, what is left lies under the hidden name, its lock to the
+//! last, and goes with the next removal of a run of that name; somebody else's folder of that name is left.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -44,8 +45,7 @@ impl RunRemoval {
             }
         }
         self.runs.iter().try_for_each(|run| {
-            fs::remove_dir_all(&run.hidden)
-                .map_err(|e| Error::io(&run.hidden, "remove all of a run, whose rest is now", e))
+            remove(&run.hidden).map_err(|e| Error::io(&run.hidden, "remove all of a run, whose rest is now", e))
         })
     }
 }
@@ -61,7 +61,13 @@ impl Held {
 
     fn hide(&self) -> Result<()> {
         if fs::symlink_metadata(&self.hidden).is_ok() {
-            fs::remove_dir_all(&self.hidden).map_err(|e| Error::io(&self.hidden, "remove", e))?;
+            let left = if Paths::of(&self.hidden).lock().exists() {
+                remove(&self.hidden)
+            } else {
+                let why = "somebody else's folder is where the run goes first; move it away";
+                Err(io::Error::new(ErrorKind::AlreadyExists, why))
+            };
+            left.map_err(|e| Error::io(&self.hidden, "remove", e))?;
         }
         fs::rename(&self.root, &self.hidden).map_err(|e| Error::io(&self.root, "remove", e))
     }
@@ -70,6 +76,20 @@ impl Held {
         let what = "give its name back to a run that is now";
         fs::rename(&self.hidden, &self.root).map_err(|e| Error::io(&self.hidden, what, e))
     }
+}
+
+/// Removes a run whose lock goes last: what is left without it is no rest of a run.
+fn remove(hidden: &Path) -> io::Result<()> {
+    let lock = Paths::of(hidden).lock();
+    for entry in fs::read_dir(hidden)? {
+        let (entry, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+        match kind.is_dir() {
+            true => fs::remove_dir_all(&entry)?,
+            false if entry == lock => {}
+            false => fs::remove_file(&entry)?,
+        }
+    }
+    fs::remove_dir_all(hidden)
 }
 
 #[cfg(test)]
@@ -112,7 +132,11 @@ mod tests {
         let told = removal.finish().unwrap_err().to_string();
         assert!(told.contains("cannot remove ") && told.contains("/c: "), "{told}");
         assert!(roots[..2].iter().all(|root| Run::open(root).is_ok()));
-        fs::create_dir_all(scratch.path().join(".a.removed/left")).unwrap();
+        let rest = scratch.path().join(".a.removed");
+        fs::create_dir_all(rest.join("left")).unwrap();
+        let told = RunRemoval::hold(&roots[..2]).unwrap().finish().unwrap_err().to_string();
+        assert!(told.contains("somebody else's") && rest.join("left").exists() && Run::open(&roots[0]).is_ok());
+        fs::write(Paths::of(&rest).lock(), "").unwrap();
         RunRemoval::hold(&roots[..2]).unwrap().finish().unwrap();
         let left: Vec<_> = fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["elsewhere"]);

@@ -4,13 +4,12 @@
 //! two who fill one, the second is refused; what a killed process left is replaced, and nothing else that is there.
 //! Assumes and guarantees else what [`WholeFile`](crate::WholeFile) does.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::state::lock;
+use crate::state::{lock, open_lock};
 use crate::whole_file::make_folders;
 
 /// The file that whoever fills the folder holds locked.
@@ -66,9 +65,7 @@ impl WholeFolder {
 
 fn locked(hidden: &Path) -> Result<File> {
     let place = hidden.join(LOCK);
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(&place).map_err(|e| Error::io(&place, "open", e))?;
+    let file = open_lock(&place)?;
     match lock(&file, libc::F_OFD_SETLK, libc::F_WRLCK, 0) {
         Ok(_) => Ok(file),
         Err(_) => {
