@@ -10,7 +10,7 @@ use tickscope_trace::{Apart, Clocks, Layout, Point, Refusal, StageRow, StageTall
 use crate::acknowledgements::Acknowledgements;
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
-use crate::clock_maps::{ClockMapSummary, Related, relate};
+use crate::clock_maps::{ClockMapSummary, RateAlone, Related, relate};
 use crate::closure::PairSummary;
 use crate::counters::reference_node;
 use crate::counts::Counts;
@@ -87,8 +87,8 @@ pub struct Analysis {
     pub counting: Vec<String>,
     /// Nodes whose clocks nothing relates to the reference, a sentence each.
     pub unrelated: Vec<String>,
-    /// Counters that nothing relates to the reference, and the rho that durations within their nodes rest on.
-    pub alone: Vec<(Label, Rho)>,
+    /// Counters that nothing relates to the reference, and what durations within their nodes rest on.
+    pub alone: Vec<RateAlone>,
     /// What other methods say of each node's clock, beside ours.
     pub rivals: Vec<NodeRivals>,
     /// Each stage without the traces that something disturbed, in the layout's order; empty where nobody recorded it.
@@ -123,8 +123,8 @@ pub(crate) struct Inputs {
     pub one_counter: Vec<Assumption>,
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
     pub unrelated: Vec<String>,
-    /// Counters that nothing relates to the reference, and the rho that durations within their nodes rest on.
-    pub alone: Vec<(Label, Rho)>,
+    /// Counters that nothing relates to the reference, and what durations within their nodes rest on.
+    pub alone: Vec<RateAlone>,
     /// By point of the layout: index into `auxiliary_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
     pub refused: Vec<tickscope_store::Error>,

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 use tickscope_bracket::{Epochs, Model, Rho, RhoOrigin};
-use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth};
+use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth, Sharing};
 use tickscope_tick::{Label, Ordering, Place, Source, counted};
 
 use crate::messages::MessagePair;
@@ -111,7 +111,7 @@ pub enum Fact {
     /// The fence of ordered stamps waits; `vouched`: by the processor, if it says anything.
     Fence { vouched: Option<bool> },
     /// How the cores of a node were checked.
-    Cores { checked: String },
+    Cores { checked: String, imported: bool },
 }
 
 /// Proof that a message was sent once.
@@ -312,6 +312,9 @@ impl Assumption {
                 };
                 kind.by(format!("rho {rho}"))
             }
+            Self::Rate { ppm, .. } if *ppm > Model::DEFAULT_PRIOR_PPM => {
+                Default.by("what the tolerances of the declared frequencies, or the pairs between the two, leave open")
+            }
             Self::Rate { carries: true, .. } | Self::SlewRate { carries: true, .. } => Default
                 .by("default prior; it carries a slope here, since the evidence is too short to bound the rate closer"),
             Self::Rate { .. } | Self::SlewRate { .. } => {
@@ -333,7 +336,10 @@ impl Assumption {
                 Some(false) => Assumed.by("the processor says that it does not"),
                 None => Assumed.by("assumed: the processor does not say; Linux sets it so on AMD"),
             },
-            Self::Of { fact: Fact::Cores { .. }, .. } => Checked.by("checked at the start"),
+            Self::Of { fact: Fact::Cores { imported: false, .. }, .. } => Checked.by("checked at the start"),
+            Self::Of { fact: Fact::Cores { imported: true, .. }, .. } => {
+                Assumed.by("assumed: the files do not say on which core a clock was read")
+            }
             Self::OrderedStamps => Platform.by("the programs' authors"),
             Self::PlainStamps { .. } => Declared.by("the points' orderings"),
             Self::Passages { ids } | Self::PassageThreads { ids } => {
@@ -377,7 +383,7 @@ impl Fact {
             }
             Self::OneRate { .. } => "runs at one rate in every power state".into(),
             Self::Fence { .. } => "the fence of ordered stamps waits for what precedes it".into(),
-            Self::Cores { checked } => format!("cores read one counter: {checked}"),
+            Self::Cores { checked, .. } => format!("cores read one counter: {checked}"),
         }
     }
 }
@@ -467,7 +473,7 @@ fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
     let alone = analysis
         .alone
         .iter()
-        .map(|(domain, rho)| ((domain.clone(), manifest.reference.clone()), *rho, Model::DEFAULT_PRIOR_PPM, true));
+        .map(|one| ((one.domain.clone(), manifest.reference.clone()), one.rho, one.prior_ppm, true));
     let all = analysis.pairs.iter().filter(|pair| pair.rho.origin() != RhoOrigin::Follows || pair.brackets > 0);
     let all =
         all.map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
@@ -540,7 +546,10 @@ fn counters(manifest: &Manifest) -> Vec<Assumption> {
 
 /// How far the cores of a node are known to read one counter, and where that is part of a figure.
 fn cores(manifest: &Manifest) -> Vec<Assumption> {
-    let checked = |node: &Node| Fact::Cores { checked: node.counter.sharing.checked.clone() };
+    let checked = |node: &Node| {
+        let checked = &node.counter.sharing.checked;
+        Fact::Cores { checked: checked.clone(), imported: checked == Sharing::IMPORTED }
+    };
     let mut all = together(manifest.nodes.iter().map(|node| (node.name.to_string(), checked(node))));
     all.extend((!manifest.cores_proved()).then_some(Assumption::CoresUncounted));
     all

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, ReadingWidths, Rho};
 use tickscope_store::{Node, Pair, Run};
 use tickscope_tick::{Label, Local, Place, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, CounterPair, Layout};
@@ -14,7 +14,7 @@ use tickscope_trace::{Clock, CounterPair, Layout};
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::AuxiliaryClocks;
 use crate::closure::{PairSummary, Web};
-use crate::counters::Counters;
+use crate::counters::{Counters, DeclaredRate};
 use crate::declared_rho::rho_of;
 use crate::domains;
 use crate::error::Error;
@@ -50,6 +50,17 @@ pub struct ClockMapSummary {
     pub rests_on_prior: bool,
 }
 
+/// What durations within the nodes of a counter rest on that nothing relates to the reference.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RateAlone {
+    /// The domain, `node.counter`.
+    pub domain: Label,
+    /// How far its rate wanders.
+    pub rho: Rho,
+    /// How far its rate may lie from the ratio of the declared frequencies, parts per million.
+    pub prior_ppm: u32,
+}
+
 /// Contribution of one source of evidence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceSummary {
@@ -83,8 +94,8 @@ pub(crate) struct Related {
     pub(crate) one_counter: Vec<Assumption>,
     /// Nodes that nothing relates to the reference, a sentence each.
     pub(crate) unrelated: Vec<String>,
-    /// Their counters, and the rho that durations within them rest on.
-    pub(crate) alone: Vec<(Label, Rho)>,
+    /// Their counters, and what durations within them rest on.
+    pub(crate) alone: Vec<RateAlone>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
@@ -234,32 +245,34 @@ impl Related {
         if counter == 0 {
             return Ok(());
         }
-        let (pair, nominal) = (counters.pair(counter, 0), counters.nominal(counter, 0)?);
+        let (pair, rate) = (counters.pair(counter, 0), counters.rate(counter, 0)?);
         let sources = asked.evidence.between(counter, 0);
         let declared = counters.declared_rho(asked.run.manifest(), query, (counter, 0))?;
-        let rho = declared.unwrap_or_default();
+        let rho = match sources.iter().any(|source| source.pieces > 0) {
+            true => declared.unwrap_or_default(),
+            false => counters.rho_alone(asked.run.manifest(), counter, declared.unwrap_or_default())?,
+        };
         if web.is_culprit(counter) {
-            return self.refute(counter, asked, (rho, nominal));
+            return self.refute(counter, asked, (rho, rate));
         }
         let found = match web.to_reference(counter) {
-            Some((clock_map, all)) => {
-                Ok((clock_map.clone(), of_closed(sources, &pair, (rho, nominal), clock_map, all)?))
-            }
-            None => clock_map(sources, &pair, rho, nominal),
+            Some((clock_map, all)) => Ok((clock_map.clone(), of_closed(sources, &pair, (rho, rate), clock_map, all)?)),
+            None => clock_map(sources, &pair, rho, rate),
         };
         let (clock_map, summary) = match found {
             Ok(found) => found,
             Err(Unmapped::Lack(lack)) => {
-                self.clocks.push(Clock::Unrelated(asked.rate_alone(counter, (rho, nominal), &self.own)?));
+                let rho = counters.rho_alone(asked.run.manifest(), counter, rho)?;
+                self.clocks.push(Clock::Unrelated(asked.rate_alone(counter, (rho, rate), &self.own)?));
                 self.unrelated.push(lack);
-                self.alone.push((pair.domain, rho));
+                self.alone.push(RateAlone { domain: pair.domain, rho, prior_ppm: rate.prior_ppm });
                 return Ok(());
             }
             // Of two counters only, either may be the wrong one: then there are no figures.
             Err(Unmapped::Contradiction(finding)) if counters.len() == 2 => return Err(Error::finding(finding)),
             Err(Unmapped::Contradiction(finding)) => {
                 self.culprits.push(finding);
-                return self.refute(counter, asked, (rho, nominal));
+                return self.refute(counter, asked, (rho, rate));
             }
         };
         if let Some(curves) = curves {
@@ -272,7 +285,7 @@ impl Related {
     }
 
     /// Adds the clock of a counter whose evidence contradicts itself or that of all others.
-    fn refute(&mut self, counter: usize, asked: &Asked, rate: (Rho, Ratio)) -> Result<(), Error> {
+    fn refute(&mut self, counter: usize, asked: &Asked, rate: (Rho, DeclaredRate)) -> Result<(), Error> {
         self.clocks.push(Clock::Refuted(asked.rate_alone(counter, rate, &self.own)?));
         self.unrelated.push(left_out(&asked.counters.pair(counter, 0)));
         Ok(())
@@ -297,12 +310,12 @@ impl Asked<'_> {
     fn rate_alone(
         &self,
         counter: usize,
-        (rho, nominal): (Rho, Ratio),
+        (rho, rate): (Rho, DeclaredRate),
         own: &AuxiliaryClocks,
     ) -> Result<ClockMap, Error> {
         let anchor = self.any_tick(counter, own)?;
         let zero = Bracket::new(Some(0), anchor, Some(0));
-        ClockMap::new(&[zero], &Model::new(rho, nominal, Tick::new(anchor))).map_err(Error::work)
+        ClockMap::new(&[zero], &rate.model(rho, Tick::new(anchor))).map_err(Error::work)
     }
 
     /// A tick at which a counter stood during the run: of its evidence, or of a stamp; 0 where it has neither.
@@ -329,11 +342,11 @@ impl Asked<'_> {
 fn of_closed(
     sources: &[Evidence],
     pair: &Pair,
-    (rho, nominal): (Rho, Ratio),
+    (rho, rate): (Rho, DeclaredRate),
     closed: &ClockMap,
     all: &PairSummary,
 ) -> Result<ClockMapSummary, Error> {
-    let own = clock_map(sources, pair, rho, nominal).ok().map(|(_, summary)| summary);
+    let own = clock_map(sources, pair, rho, rate).ok().map(|(_, summary)| summary);
     let (rho, cone) = (all.rho, closed.cone());
     let (other_rho, own_sources) = own.map_or_else(Default::default, |own| (own.other_rho, own.sources));
     Ok(ClockMapSummary {
@@ -377,13 +390,13 @@ pub fn probed_half_width(run: &Run, pair: &Pair) -> Result<Option<u64>, Error> {
     let manifest = run.manifest();
     let of = |label: &Label| manifest.nodes.iter().find(|node| node.domain() == *label);
     let (Some(reference), Some(node)) = (of(&pair.reference), of(&pair.domain)) else { return Ok(None) };
-    let nominal = Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
+    let rate = DeclaredRate::of(&node.counter.frequency, &reference.counter.frequency)?;
     let [local_ticks, reference_ticks] = [node, reference].map(|node| reading_ticks(manifest, node));
     let evidence = Evidence::of_probes(&run.brackets(pair)?.found, ReadingWidths { local_ticks, reference_ticks })?;
     if evidence.brackets.is_empty() {
         return Ok(None);
     }
-    match clock_map(&[evidence], pair, rho_of(manifest, pair)?, nominal) {
+    match clock_map(&[evidence], pair, rho_of(manifest, pair)?, rate) {
         Ok((_, summary)) => Ok(summary.half_width_ticks),
         Err(Unmapped::Lack(_)) => Ok(None),
         Err(Unmapped::Contradiction(finding)) => Err(Error::finding(finding)),
@@ -398,16 +411,13 @@ fn left_out(Pair { reference, domain }: &Pair) -> String {
     )
 }
 
-fn no_evidence(Pair { reference, domain }: &Pair, rho: Rho) -> String {
+fn no_evidence(Pair { reference, domain }: &Pair, rho: Rho, prior_ppm: u32) -> String {
     format!(
         "expected brackets of {domain} against {reference}, found none: stages between {} and {} are refused, and \
-         those within {} known only by its declared frequency, to {} ppm of their length and a rho of {rho}. Was the probe's port reachable? Were the files refused, \
+         those within {} known only by its declared frequency, to {prior_ppm} ppm of their length and a rho of {rho}. Was the probe's port reachable? Were the files refused, \
          or the sources left out? Programs collected on several machines need probes between them (tickscope run), or \
          messages that the run declares as evidence",
-        domain.node,
-        reference.node,
-        domain.node,
-        Model::DEFAULT_PRIOR_PPM
+        domain.node, reference.node, domain.node,
     )
 }
 
@@ -424,19 +434,20 @@ fn clock_map(
     sources: &[Evidence],
     pair: &Pair,
     rho: Rho,
-    nominal: Ratio,
+    rate: DeclaredRate,
 ) -> Result<(ClockMap, ClockMapSummary), Unmapped> {
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
     let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
     let (Some(first), Some(last)) = (at().min(), at().max()) else {
-        return Err(Unmapped::Lack(no_evidence(pair, rho)));
+        return Err(Unmapped::Lack(no_evidence(pair, rho, rate.prior_ppm)));
     };
     let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
     let anchor = along(1, 2);
-    let built = |brackets: &[Bracket], rho| ClockMap::new(brackets, &Model::new(rho, nominal, anchor));
+    let built = |brackets: &[Bracket], rho| ClockMap::new(brackets, &rate.model(rho, anchor));
     let clock_map = built(&brackets, rho).map_err(|error| {
-        let wider = Model { prior_ppm: WIDER_PRIOR_PPM, ..Model::new(rho, nominal, anchor) };
-        refuse(pair, &error, ClockMap::new(&brackets, &wider).is_ok())
+        let wider = rate.with_prior(rate.prior_ppm.max(WIDER_PRIOR_PPM));
+        let fits = ClockMap::new(&brackets, &wider.model(rho, anchor)).is_ok();
+        refuse(pair, &error, fits.then_some(rate.prior_ppm))
     })?;
     let half_width = |clock_map: &ClockMap| {
         const SAMPLES: i128 = 1000;
@@ -498,8 +509,9 @@ const ONE: i128 = 1 << Cone::FRACTION_BITS;
 /// A rate further from the declared ratio than this is no miscalibration.
 const WIDER_PRIOR_PPM: u32 = 20_000;
 
-/// `wider_fits`: under the same rho the evidence fits a rate further from what the frequencies declare.
-fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Unmapped {
+/// `contradicted_ppm`: the prior, where the evidence fits the same rho at a rate further from what the frequencies
+/// declare.
+fn refuse(pair: &Pair, error: &BracketError, contradicted_ppm: Option<u32>) -> Unmapped {
     let Pair { reference, domain } = pair;
     let BracketError::Inconsistent(_) = error else {
         let (one, other) = (&domain.node, &reference.node);
@@ -507,14 +519,12 @@ fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Unmapped {
             "{domain} against {reference}: {error}. Until then stages between {one} and {other} are refused"
         ));
     };
-    let prior = if wider_fits {
+    let prior = contradicted_ppm.map(|prior_ppm| {
         format!(
-            " All of it fits this rho at a rate more than {} ppm off the ratio of the declared frequencies: that prior is \
-             contradicted, not rho. Correct the nodes' counter.frequency.hertz in run.json.",
-            Model::DEFAULT_PRIOR_PPM
+            " All of it fits this rho at a rate more than {prior_ppm} ppm off the ratio of the declared frequencies: that prior is \
+             contradicted, not rho. Correct the nodes' counter.frequency.hertz in run.json."
         )
-    } else {
-        String::new()
-    };
+    });
+    let prior = prior.unwrap_or_default();
     Unmapped::Contradiction(format!("{domain} against {reference}: {error}{prior}"))
 }

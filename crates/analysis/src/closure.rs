@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 
 use tickscope_bracket::{
-    Bracket, ClockMap, ClosureError, Conflict, Domains, Error as BracketError, Model, PairEvidence, Ratio, Rho,
+    Bracket, ClockMap, ClosureError, Conflict, Domains, Error as BracketError, Model, PairEvidence, Rho,
 };
 use tickscope_store::Manifest;
 use tickscope_tick::{Label, Local, Tick};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, DeclaredRate};
 use crate::error::Error;
 use crate::evidence::{AllEvidence, Evidence};
 use crate::query::Query;
@@ -296,7 +296,7 @@ impl Telling<'_> {
         let mut chains = Chains::new(counters.len());
         for (pair, _) in evidence.pairs().filter(|(pair, _)| is_told(pair) && evidence.bounds_both_sides(*pair)) {
             let rho = counters.declared_rho(manifest, query, pair)?.unwrap_or_default();
-            chains.add(pair, &Model::new(rho, counters.nominal(pair.0, pair.1)?, Tick::new(0)));
+            chains.add(pair, &counters.rate(pair.0, pair.1)?.model(rho, Tick::new(0)));
         }
         let with_evidence =
             evidence.pairs().filter(|(pair, pieces)| *pieces > 0 && is_told(pair)).map(|(pair, _)| pair);
@@ -311,8 +311,9 @@ impl Telling<'_> {
             let is_declared = counters.declared_rho(manifest, &Query::default(), pair)?.is_some();
             let own = (is_declared || has_evidence).then(|| declared.unwrap_or_default());
             let Some((rho, prior_ppm)) = chains.least(pair, own) else { continue }; // nothing relates the two
-            let prior_ppm = if has_evidence { Model::DEFAULT_PRIOR_PPM } else { prior_ppm };
-            told.push(Told::of(pair, sources, (rho, counters.nominal(pair.0, pair.1)?, prior_ppm)));
+            let declared = counters.rate(pair.0, pair.1)?;
+            let rate = if has_evidence { declared } else { declared.with_prior(prior_ppm) };
+            told.push(Told::of(pair, sources, rho, rate));
         }
         Ok(told)
     }
@@ -394,17 +395,13 @@ fn refused(pair: &PairEvidence) -> Option<String> {
 }
 
 impl Told {
-    fn of(
-        (local, reference): (usize, usize),
-        sources: &[Evidence],
-        (rho, nominal, prior_ppm): (Rho, Ratio, u32),
-    ) -> Self {
+    fn of((local, reference): (usize, usize), sources: &[Evidence], rho: Rho, rate: DeclaredRate) -> Self {
         let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
         let pieces = sources.iter().map(|source| source.pieces).sum();
         let at = || brackets.iter().map(|bracket| bracket.at.get());
         let (first, last) = (at().min().unwrap_or(0), at().max().unwrap_or(0));
         let middle = Tick::<Local>::new(first.midpoint(last));
-        let model = Model { prior_ppm, ..Model::new(rho, nominal, middle) };
+        let model = rate.model(rho, middle);
         Told { pair: PairEvidence { local, reference, brackets, model }, pieces, first, last }
     }
 

@@ -1,11 +1,42 @@
 //! The counters of a run: nodes that read one counter stand together, and what one of them says holds of all.
 
-use tickscope_bracket::{Ratio, Rho};
-use tickscope_store::{Manifest, Node, Pair, SameBoot};
+use tickscope_bracket::{Model, Ratio, Rho};
+use tickscope_store::{DeclaredFrequency, Manifest, Node, Pair, SameBoot};
+use tickscope_tick::{Label, Local, Tick};
 
 use crate::declared_rho::{declared_for, is_default};
 use crate::error::Error;
 use crate::query::Query;
+
+/// What the frequencies of two counters declare of the rate between them.
+#[derive(Clone, Copy)]
+pub(crate) struct DeclaredRate {
+    /// Ticks of the reference that pass in one of the other.
+    nominal: Ratio,
+    /// How far the rate may lie from that: the default, or what the two tolerances allow where that is more.
+    pub prior_ppm: u32,
+}
+
+impl DeclaredRate {
+    pub(crate) fn of(local: &DeclaredFrequency, reference: &DeclaredFrequency) -> Result<Self, Error> {
+        const MILLION: u64 = 1_000_000;
+        let nominal = Ratio::new(reference.hertz, local.hertz).map_err(Error::work)?;
+        // (1 + one)/(1 - other) - 1: the reference as fast as it may be, the other as slow.
+        let both = (u64::from(local.tolerance_ppm) + u64::from(reference.tolerance_ppm)) * MILLION;
+        let rest = MILLION.saturating_sub(local.tolerance_ppm.into()).max(1);
+        let allowed = u32::try_from(both.div_ceil(rest)).unwrap_or(u32::MAX);
+        Ok(Self { nominal, prior_ppm: allowed.max(Model::DEFAULT_PRIOR_PPM) })
+    }
+
+    /// The same ratio, with that prior.
+    pub(crate) fn with_prior(self, prior_ppm: u32) -> Self {
+        Self { prior_ppm, ..self }
+    }
+
+    pub(crate) fn model(self, rho: Rho, anchor: Tick<Local>) -> Model {
+        Model { prior_ppm: self.prior_ppm, ..Model::new(rho, self.nominal, anchor) }
+    }
+}
 
 /// The counters, the reference first, each with the nodes that read it in the manifest's order.
 pub(crate) struct Counters<'a>(Vec<Vec<&'a Node>>);
@@ -45,10 +76,10 @@ impl<'a> Counters<'a> {
         Pair { reference: self.name(reference).domain(), domain: self.name(local).domain() }
     }
 
-    /// Ticks of one counter that pass in one of another, as their frequencies declare it.
-    pub(crate) fn nominal(&self, local: usize, reference: usize) -> Result<Ratio, Error> {
-        let [local, reference] = [local, reference].map(|counter| self.name(counter).counter.frequency.hertz);
-        Ratio::new(reference, local).map_err(Error::work)
+    /// How fast one counter runs against another, as their frequencies declare it.
+    pub(crate) fn rate(&self, local: usize, reference: usize) -> Result<DeclaredRate, Error> {
+        let [local, reference] = [local, reference].map(|counter| &self.name(counter).counter.frequency);
+        DeclaredRate::of(local, reference)
     }
 
     /// The rho that the query asks for or the run declares for two counters, the largest where it declares several;
@@ -71,6 +102,19 @@ impl<'a> Counters<'a> {
                 };
                 most = Some(most.filter(|most| most.ppb() >= rho.ppb()).unwrap_or(rho));
             }
+        }
+        Ok(most)
+    }
+
+    /// The rho of a counter that nothing relates to the reference: `rho`, or the largest that somebody declared for it
+    /// against any other, where that is more. It may wander no less against this one.
+    pub(crate) fn rho_alone(&self, manifest: &Manifest, counter: usize, rho: Rho) -> Result<Rho, Error> {
+        let is_of = |label: &Label| self.nodes(counter).iter().any(|node| node.domain() == *label);
+        let mut most = rho;
+        for one in manifest.rho.iter().filter(|one| is_of(&one.domain) || is_of(&one.reference)) {
+            let pair = Pair { reference: one.reference.clone(), domain: one.domain.clone() };
+            let declared = declared_for(manifest, &pair)?.map(|(rho, _)| rho);
+            most = declared.filter(|rho| rho.ppb() > most.ppb()).unwrap_or(most);
         }
         Ok(most)
     }

@@ -78,7 +78,7 @@ pub use analysis::{
 };
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
-pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width};
+pub use clock_maps::{ClockMapSummary, RateAlone, SourceSummary, clock_map_of, probed_half_width};
 pub use closure::PairSummary;
 pub use compare::{
     ChangeTolerance, ChangeVerdict, Ends, Level, LimitedBy, MostChanged, QuantileChange, RunComparison, RunFigure,

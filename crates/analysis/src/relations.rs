@@ -338,7 +338,7 @@ impl Asked<'_> {
         let summary = web.summary(pair);
         let rho = summary.map_or(declared, |summary| summary.rho);
         let closed = web.map(pair);
-        let direct = self.direct(pair, &Model { ..Model::new(rho, counters.nominal(local, reference)?, Tick::new(0)) });
+        let direct = self.direct(pair, &counters.rate(local, reference)?.model(rho, Tick::new(0)));
         let (state, reason) = self.state(pair, left);
         let own = ticks(sources);
         let at = time.instants(local, own, i128::from(nodes[0].counter.frequency.hertz.max(1)));

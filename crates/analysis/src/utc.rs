@@ -10,7 +10,7 @@ use tickscope_store::{Node, Pair, Run};
 use tickscope_tick::{Clock, Label, Unit};
 
 use crate::analysis::Analysis;
-use crate::counters::reference_node;
+use crate::counters::{Counters, reference_node};
 use crate::error::Error;
 
 /// How far `CLOCK_REALTIME` was ahead of the reference's counter, where both are taken in nanoseconds.
@@ -81,26 +81,31 @@ pub fn time_of_day(run: &Run) -> Result<Option<TimeOfDay>, Error> {
     if reference.clock == Clock::Realtime {
         return Ok(Some(TimeOfDay { lo_ns: 0, hi_ns: 0, readings: 0, read_between: None }));
     }
-    let domain = Label { node: reference.node.clone(), clock: Clock::Realtime };
-    let brackets = run.brackets(&Pair { reference, domain })?;
-    if !brackets.refused.is_empty() {
-        return Ok(None); // readings that cannot be read might lie outside
-    }
-    let width = width_ticks(node);
+    // Nodes of one counter are of one boot, which has one such clock.
+    let counters = Counters::of(run.manifest())?;
     let unit = Unit::nanoseconds(node.counter.frequency.hertz, 0);
     let mut found: Option<TimeOfDay> = None;
-    for (before, at, after) in brackets.found.ordered() {
-        let Some((before, after)) = before.zip(after) else { continue };
-        // What was read is a whole nanosecond, the counter may stand beyond what it reads.
-        let ends = (
-            i128::from(at) - unit.up(i128::from(after) + width).digits(),
-            i128::from(at) + 1 - unit.down(before).digits(),
-        );
-        let (Ok(lo), Ok(hi)) = (i64::try_from(ends.0), i64::try_from(ends.1)) else { continue };
-        let (lo_ns, hi_ns) = found.map_or((lo, hi), |known| (known.lo_ns.min(lo), known.hi_ns.max(hi)));
-        let (begin, end) = found.and_then(|known| known.read_between).unwrap_or((before, after));
-        let read_between = Some((begin.min(before), end.max(after)));
-        found = Some(TimeOfDay { lo_ns, hi_ns, readings: found.map_or(0, |known| known.readings) + 1, read_between });
+    for node in counters.nodes(0) {
+        let domain = Label { node: node.name.clone(), clock: Clock::Realtime };
+        let brackets = run.brackets(&Pair { reference: node.domain(), domain })?;
+        if !brackets.refused.is_empty() {
+            return Ok(None); // readings that cannot be read might lie outside
+        }
+        let width = width_ticks(node);
+        for (before, at, after) in brackets.found.ordered() {
+            let Some((before, after)) = before.zip(after) else { continue };
+            // What was read is a whole nanosecond, the counter may stand beyond what it reads.
+            let ends = (
+                i128::from(at) - unit.up(i128::from(after) + width).digits(),
+                i128::from(at) + 1 - unit.down(before).digits(),
+            );
+            let (Ok(lo), Ok(hi)) = (i64::try_from(ends.0), i64::try_from(ends.1)) else { continue };
+            let (lo_ns, hi_ns) = found.map_or((lo, hi), |known| (known.lo_ns.min(lo), known.hi_ns.max(hi)));
+            let (begin, end) = found.and_then(|known| known.read_between).unwrap_or((before, after));
+            let read_between = Some((begin.min(before), end.max(after)));
+            let readings = found.map_or(0, |known| known.readings) + 1;
+            found = Some(TimeOfDay { lo_ns, hi_ns, readings, read_between });
+        }
     }
     Ok(found)
 }

@@ -4,7 +4,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde::Serialize;
-use tickscope_analysis::{Analysis, FaultJson, Outcome, Scan, TimeOfDay, analyse, analyse_counts, time_of_day};
+use tickscope_analysis::{
+    Analysis, FaultJson, Outcome, RunTimes, Scan, TimeOfDay, analyse, analyse_counts, time_of_day,
+};
 use tickscope_export::{
     About, CSV, Exported, LeftOut, PerfettoCounts, RowCounts, Sample, write, write_arrow, write_ctf, write_folded,
     write_hdr, write_openmetrics, write_otlp, write_perfetto,
@@ -88,6 +90,18 @@ struct StageJson<'a> {
     refused: u64,
 }
 
+/// Says where stamps lie beyond all readings of the clock that a format's times are of.
+fn warn_of_time_of_day(run: &Run, analysis: &Analysis, format: ExportFormat) -> Result<(), Failure> {
+    let is_of_day = matches!(format, ExportFormat::Otlp | ExportFormat::Ctf);
+    if is_of_day && RunTimes::of(run, analysis)?.is_some_and(|times| !times.between_readings) {
+        note(
+            "warning: stamps of the reference lie beyond the readings of CLOCK_REALTIME, where nothing bounds it: \
+             their time of day may be further off than the file says",
+        );
+    }
+    Ok(())
+}
+
 /// Writes the durations of a run, and ends as `show` does, once all is written.
 pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     let chosen = options.chosen();
@@ -129,6 +143,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         one_in: options.one_in.unwrap_or(1),
         time_of_day: time_of_day(&ready.run)?,
     };
+    warn_of_time_of_day(&ready.run, &analysis, format)?;
     let Some(counts) = source.written(file, format)? else { return Ok(()) };
     let (faults, events) = (faults.also(analysis.refused.clone()), ready.run.events()?.found);
     let count = |outcome: Outcome| counts.outcomes[outcome as usize];

@@ -11,7 +11,7 @@ use tickscope_analysis::{
     Acknowledged, Analysis, Assumption, LateStage, NodeRivals, PairSummary, Stream, StreamEnd, cost, unknown_loss,
 };
 use tickscope_store::{Channel, Event, EventKind, Policy};
-use tickscope_tick::{Unit, counted, printable};
+use tickscope_tick::{Frequency, Unit, counted, printable};
 use tickscope_trace::{StageRole, StageRow};
 
 use crate::remarks::{reach, unanswered};
@@ -52,12 +52,24 @@ pub(crate) fn known(shown: &Shown<'_>, unit: Unit) -> Vec<String> {
     lines
 }
 
-/// What the figures cover: the span of a stream, and what policies leave out of the points.
+/// How far all figures alike may be off, where that is more than a clock in use is.
+fn scale(analysis: &Analysis) -> Option<String> {
+    let Frequency { hertz, tolerance_ppm } = analysis.frequency;
+    (tolerance_ppm > 2 * Frequency::DEFAULT_TOLERANCE_PPM).then(|| {
+        format!(
+            "warning: every duration may be off by \u{b1}{tolerance_ppm} ppm of its length, all alike and beside the \
+             bounds shown: {} is declared to run at {hertz} Hz to no more than that",
+            analysis.reference
+        )
+    })
+}
+
+/// What the figures cover: how far they may be scaled, the span of a stream, and what policies leave out of the points.
 pub(crate) fn covered(analysis: &Analysis) -> Vec<String> {
     let stream = analysis.stream.iter().map(|stream| of_stream(stream, analysis.frequency.hertz));
     let warnings = analysis.kept.warnings.iter().chain(&analysis.kept.unused).map(|line| format!("warning: {line}"));
     let lines = analysis.kept.lines.iter().map(|line| format!("policy: {line}"));
-    stream.chain(warnings).chain(lines).collect()
+    scale(analysis).into_iter().chain(stream).chain(warnings).chain(lines).collect()
 }
 
 /// What the published return trip says beside the figures, a line for each pair of nodes.
