@@ -9,7 +9,7 @@ use tickscope_tick::{Clock, NodeName, Ordering, PointName};
 
 use crate::cells::Separator;
 use crate::error::Error;
-use crate::form::{Plan, ReadClock, Table, Times, Unit, Zero, misnamed, shortened, shortened_to};
+use crate::form::{MOST_TOLERANCE_PPM, Plan, ReadClock, Table, Times, Unit, Zero, misnamed, shortened, shortened_to};
 use crate::records::Form;
 
 /// Letters of what the reader of TOML says.
@@ -197,6 +197,11 @@ impl FileText {
             return Err(format!("expected a clock of 1 kHz to 100 GHz, found {hertz} Hz. Correct hertz"));
         }
         let tolerance_ppm = self.tolerance_ppm.unwrap_or(tickscope_tick::Frequency::DEFAULT_TOLERANCE_PPM);
+        if tolerance_ppm > MOST_TOLERANCE_PPM {
+            return Err(format!(
+                "expected a tolerance_ppm of at most {MOST_TOLERANCE_PPM}, found {tolerance_ppm}. Correct it"
+            ));
+        }
         Ok(ReadClock { clock, unit, hertz, tolerance_ppm, origin: "declared by the mapping".into() })
     }
 

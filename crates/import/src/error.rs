@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// A message for the user: where, what was expected, what was found, what helps.
@@ -53,18 +53,17 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// The text of a description.
 pub(crate) fn read_text(file: &Path) -> Result<String, Error> {
-    let unreadable = |error| Error::unreadable(file, &error);
-    let bytes = fs::metadata(file).map_err(unreadable)?.len();
-    if bytes > MOST_BYTES {
-        let found =
-            format!("expected a description of at most {MOST_BYTES} bytes, found {bytes}. Name the .toml or .yml");
+    let mut bytes = Vec::new();
+    open(file)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| Error::unreadable(file, &error))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let found = format!("expected a description of at most {MOST_BYTES} bytes, found more. Name the .toml or .yml");
         return Err(Error::input(file.display(), found));
     }
-    String::from_utf8(fs::read(file).map_err(unreadable)?)
+    String::from_utf8(bytes)
         .map_err(|_| Error::input(file.display(), "expected a description in UTF-8, found other bytes. Convert it"))
 }
 
-/// A table, which must have an end.
+/// A description or a table, which must have an end.
 pub(crate) fn open(file: &Path) -> Result<File, Error> {
     let unreadable = |error| Error::unreadable(file, &error);
     if fs::metadata(file).map_err(unreadable)?.is_file() {

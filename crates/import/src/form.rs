@@ -70,6 +70,9 @@ impl Table {
     }
 }
 
+/// A clock whose rate is known no better than that is none: a run refuses it, too.
+pub(crate) const MOST_TOLERANCE_PPM: u32 = 100_000;
+
 /// Where the times of a row stand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Times {

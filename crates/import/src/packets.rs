@@ -153,6 +153,10 @@ impl<R: Read> Packets<R> {
                 self.others += 1;
                 continue;
             };
+            if found.is_bare {
+                self.others += 1;
+                continue;
+            }
             let mut cells: Vec<Cow<'a, str>> = Vec::new();
             for id in &self.ids {
                 let Some(value) = id.read(found.payload) else {
@@ -225,6 +229,8 @@ struct Transport<'a> {
     /// Source and destination.
     ports: [u16; 2],
     payload: &'a [u8],
+    /// Of TCP, and without a byte of payload when it was sent: it opens, acknowledges or ends.
+    is_bare: bool,
 }
 
 /// The payload of a packet of UDP or TCP over IP; `None`: it is none, or a later fragment.
@@ -247,16 +253,17 @@ fn transport(link: u32, bytes: &[u8]) -> Option<Transport<'_>> {
         _ => 0,
     };
     let ip = bytes.get(at..)?;
-    let (protocol, rest) = match ip.first()? >> 4 {
+    let (protocol, rest, sent) = match ip.first()? >> 4 {
         4 => {
             let head = usize::from(ip[0] & 0xf) * 4;
             let is_later = u16::from_be_bytes(ip.get(6..8)?.try_into().ok()?) & 0x1fff != 0;
             let all = usize::from(u16::from_be_bytes(ip.get(2..4)?.try_into().ok()?));
             // Behind a short packet there is padding; 0: the card computed it.
             let end = if all < head { ip.len() } else { all.min(ip.len()) };
-            (!is_later && head >= 20).then_some((*ip.get(9)?, ip.get(head..end)?))?
+            let sent = if all < head { ip.len() } else { all } - head;
+            (!is_later && head >= 20).then_some((*ip.get(9)?, ip.get(head..end)?, sent))?
         }
-        6 => (*ip.get(6)?, ip.get(40..)?),
+        6 => (*ip.get(6)?, ip.get(40..)?, u16::from_be_bytes(ip.get(4..6)?.try_into().ok()?).into()),
         _ => return None,
     };
     let port = |at: usize| Some(u16::from_be_bytes(rest.get(at..at + 2)?.try_into().ok()?));
@@ -265,5 +272,6 @@ fn transport(link: u32, bytes: &[u8]) -> Option<Transport<'_>> {
         6 => usize::from(rest.get(12)? >> 4) * 4,
         _ => return None,
     };
-    Some(Transport { ports: [port(0)?, port(2)?], payload: rest.get(head..)? })
+    let is_bare = protocol == 6 && sent == head;
+    Some(Transport { ports: [port(0)?, port(2)?], payload: rest.get(head..)?, is_bare })
 }

@@ -46,9 +46,16 @@ impl ParquetRows {
             };
             known.map_err(|why| Error::input(file.display(), why))?;
         }
-        let names = fields.iter().map(|field| field.name().to_owned()).collect();
-        let rows = held(file, || RowIter::from_file_into(Box::new(CheckedFile(reader))))?;
-        Ok((Self { rows, file: file.into(), wanted: table.columns_wanted(), number: 0 }, names))
+        let wanted = table.columns_wanted();
+        // Others are never unpacked. Where one is missing, all are told.
+        let chosen: Vec<_> = fields.iter().filter(|column| wanted.iter().any(|name| name == column.name())).collect();
+        let chosen = if chosen.len() < wanted.len() { fields.iter().collect() } else { chosen };
+        let names = chosen.iter().map(|field| field.name().to_owned()).collect();
+        let schema = Type::group_type_builder("schema").with_fields(chosen.into_iter().cloned().collect()).build();
+        let schema = schema.map_err(damaged)?;
+        let rows = held(file, || RowIter::from_file_into(Box::new(CheckedFile(reader))).project(Some(schema)))?;
+        let rows = rows.map_err(damaged)?;
+        Ok((Self { rows, file: file.into(), wanted, number: 0 }, names))
     }
 
     pub fn number(&self) -> u64 {
@@ -139,8 +146,8 @@ fn damaged(file: &Path, why: &str) -> Error {
     const MOST_TOLD: usize = 200;
     if let Some((_, codec)) = why.split_once("Disabled feature at compile time: ") {
         let found = format!(
-            "expected Parquet that is compressed by zstd, LZ4 or not at all, found {codec}. Write it again, as with \
-             compression=\"zstd\" of pyarrow"
+            "expected Parquet that is compressed by Snappy, zstd, LZ4 or not at all, found {codec}. Write it again, as \
+             with compression=\"zstd\" of pyarrow"
         );
         return Error::input(file.display(), found);
     }

@@ -132,6 +132,14 @@ impl Records {
         Error::input(format_args!("{}:{}", table.file.display(), self.number()), message)
     }
 
+    /// How wide the file says that a reading is, in ticks of the table's clock.
+    pub fn width_ticks(&self) -> u64 {
+        match self {
+            Self::Spans(spans) => spans.width_ns(),
+            _ => 1,
+        }
+    }
+
     /// Records of the file that are none of the table's, such as events that it does not name.
     pub fn others(&self) -> u64 {
         match self {

@@ -41,6 +41,8 @@ pub(crate) struct Counts {
     pub first_backward: Option<u64>,
     /// The largest power of ten, up to 10^9, that divides every tick; 0: there is none.
     pub step: i64,
+    /// How wide the file says that a reading is.
+    pub width_ticks: u64,
 }
 
 /// Which cells are what.
@@ -84,6 +86,7 @@ pub(crate) fn read(
         counts.rows += 1;
     }
     counts.others = records.others();
+    counts.width_ticks = records.width_ticks();
     if counts.stamps == 0 {
         return Err(Error::input(
             table.file.display(),

@@ -55,6 +55,8 @@ struct Growing {
     clock: ReadClock,
     /// The step of its readings.
     step: i64,
+    /// How wide its files say that a reading is.
+    width_ticks: u64,
     points: BTreeMap<PointName, Point>,
     channels: Vec<Channel>,
 }
@@ -143,6 +145,7 @@ fn take(run: &Run, table: &Table, node: &mut Growing) -> Result<Counts, Error> {
     })?;
     write(&mut held, &names)?;
     node.step = if node.step == 0 { counts.step } else { common_step(node.step, counts.step) };
+    node.width_ticks = node.width_ticks.max(counts.width_ticks);
     for ((name, stored), channel) in names.iter().zip(stored).zip(first..).filter(|((_, stored), _)| *stored > 0) {
         node.channels.push(node.channel(table, name, channel, stored));
         let point = Point {
@@ -179,7 +182,14 @@ impl Growing {
         let mut boot = [0; 16];
         boot[..8].copy_from_slice(&random().to_le_bytes());
         boot[8..].copy_from_slice(&random().to_le_bytes());
-        Self { boot: BootId(boot), clock: clock.clone(), step: 0, points: BTreeMap::new(), channels: Vec::new() }
+        Self {
+            boot: BootId(boot),
+            clock: clock.clone(),
+            step: 0,
+            width_ticks: 1,
+            points: BTreeMap::new(),
+            channels: Vec::new(),
+        }
     }
 
     fn channel(&self, table: &Table, point: &PointName, channel: i32, stored: i64) -> Channel {
@@ -211,8 +221,12 @@ impl Growing {
     }
 
     fn node(self, name: NodeName) -> Node {
-        let width_ticks = u64::try_from(self.step.max(1)).unwrap_or(1);
-        let seen = format!("imported: every reading is a whole multiple of {width_ticks}");
+        let step = u64::try_from(self.step.max(1)).unwrap_or(1);
+        let width_ticks = step.max(self.width_ticks);
+        let seen = match width_ticks > step {
+            true => format!("imported: the widest bound of any span that was taken, {width_ticks} ns"),
+            false => format!("imported: every reading is a whole multiple of {step}"),
+        };
         let ReadClock { clock, hertz, tolerance_ppm, origin, .. } = self.clock;
         Node {
             name,
@@ -229,7 +243,7 @@ impl Growing {
                 trapped: false,
                 fence_serialises: None,
                 frequency: DeclaredFrequency { hertz, tolerance_ppm, origin },
-                sharing: Sharing { bound_ticks: None, checked: "imported, and checked by nobody".into() },
+                sharing: Sharing { bound_ticks: None, checked: Sharing::IMPORTED.into() },
                 reading: Some(ReadingWidth { width_ticks, seen }),
             },
             command: Vec::new(),

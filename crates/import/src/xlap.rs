@@ -19,7 +19,7 @@ use tickscope_tick::{Clock, NodeName, Ordering, PointName};
 
 use crate::cells::Separator;
 use crate::error::{Error, open};
-use crate::form::{Plan, ReadClock, Table, Times, Unit, Zero, misnamed, shortened};
+use crate::form::{MOST_TOLERANCE_PPM, Plan, ReadClock, Table, Times, Unit, Zero, misnamed, shortened};
 use crate::lines::Lines;
 use crate::records::{Form, header};
 use crate::rows::read;
@@ -31,7 +31,7 @@ const SIDES: [&str; 2] = ["sender", "receiver"];
 const SEQUENCE: [&str; 6] = ["SeqNo", "seqno", "Sequence", "sequence", "seq", "id"];
 const KIND: [&str; 6] = ["Kind", "kind", "PacketType", "packet_type", "Type", "type"];
 /// How far a span of times may be off: a microsecond at either end, and as much for the cycles read beside them.
-const SPAN_ERROR_US: u64 = 4;
+const SPAN_ERROR_US: i128 = 4;
 
 /// A stamp that `xlap.yml` names.
 struct Declared {
@@ -94,7 +94,10 @@ pub(crate) fn plan(text: &str, folder: &Path, place: &Path) -> Result<Plan, Erro
     let extra = extra(&yaml, &places, &path, &branches);
     let layout = LayoutText { path, branches, extra, ..LayoutText::default() };
     layout.parse(None).map_err(|why| wrong(format!("the points that it names make no layout: {why}")))?;
-    let rate = "X-Lap's cycles run at one rate, the one between its references' times and cycles".into();
+    let rate =
+        "X-Lap's cycles run at one rate, the median one of its references, whose times were not read ever later \
+                after the cycles"
+            .into();
     Ok(Plan { from: "X-Lap".into(), tables, layout, assumptions: vec![rate], notes })
 }
 
@@ -280,41 +283,36 @@ fn counter(yaml: &Yaml, side: usize, base: &Table, declared: &[Declared]) -> Res
     rate(base, name, cycle, time)
 }
 
-/// The rate between the first and the last packet that have both a cycle and a time, and how far that may be off: the
-/// packets between them were read as those two were, so if either of them was held up, most others lie beside the line.
+/// The rate at which most packets have their cycle and their time, and how far that may be off.
 fn rate(base: &Table, name: &str, cycle: String, time: String) -> Result<ReadClock, Why> {
     let both = ["cycle", "time"].map(|name| PointName::new(name).expect("a plain name"));
     let times = Times::Each(both.into_iter().zip([cycle, time]).collect());
     let table = Table { times, ..base.clone() };
-    let mut ends: Option<[(i64, i64); 2]> = None;
-    each_pair(&table, |pair| {
-        ends = Some(match ends {
-            None => [pair, pair],
-            Some([first, last]) => [first.min(pair), last.max(pair)],
-        });
-    })?;
-    let [first, last] = ends.unwrap_or_default();
-    let (cycles, us) = (i128::from(last.0) - i128::from(first.0), i128::from(last.1) - i128::from(first.1));
-    let hertz = if us > 0 { (cycles * 1_000_000 + us / 2) / us } else { 0 };
-    let believed = 10_000_000..=100_000_000_000_i128;
-    let (Some(hertz), Ok(us)) = (u64::try_from(hertz).ok().filter(|_| believed.contains(&hertz)), u64::try_from(us))
-    else {
-        return Err(Why::Description(format!(
-            "expected cycles and microseconds of the {name}'s references at 10 MHz to 100 GHz, found {cycles} cycles \
-             in {us}. Correct the references or the times' unit, or add hertz"
-        )));
+    let mut pairs = Sample::default();
+    each_pair(&table, |pair| pairs.add(pair))?;
+    let seen = pairs.seen;
+    let wrong = |found: String| {
+        Why::Description(format!(
+            "expected cycles and microseconds of the {name}'s references at 10 MHz to 100 GHz, known to \
+             {MOST_TOLERANCE_PPM} ppm, found {found}. Correct the references or the times' unit, or add hertz"
+        ))
     };
-    let mut beside = Beside::default();
-    each_pair(&table, |(cycle, time)| {
-        let expected = (i128::from(cycle) - i128::from(first.0)) * 1_000_000 / i128::from(hertz);
-        beside.add((i128::from(time) - i128::from(first.1) - expected).unsigned_abs());
-    })?;
-    let error_us = beside.end_error_us().max(u128::from(SPAN_ERROR_US));
-    let error = (error_us * 1_000_000).div_ceil(u128::from(us.max(1)));
-    let tolerance =
-        u32::try_from(error).unwrap_or(u32::MAX).saturating_add(tickscope_tick::Frequency::DEFAULT_TOLERANCE_PPM);
-    let origin = format!("the references of xlap.yml, {us} us apart; their times are off by {error_us} us at most");
-    Ok(clock(hertz, tolerance, origin))
+    let Some(line) = Line::through(pairs.kept) else {
+        return Err(wrong(format!("{seen} packets with both, no two of them apart in time")));
+    };
+    let believed = 10_000_000..=100_000_000_000;
+    let Some(hertz) = u64::try_from(line.hertz()).ok().filter(|hertz| believed.contains(hertz)) else {
+        return Err(wrong(format!("{} cycles in {} us", line.cycles, line.us)));
+    };
+    let tolerance_ppm = line.error_ppm().saturating_add(tickscope_tick::Frequency::DEFAULT_TOLERANCE_PPM);
+    if tolerance_ppm > MOST_TOLERANCE_PPM {
+        return Err(wrong(format!("{hertz} Hz to {tolerance_ppm} ppm, by times {} us apart", line.us)));
+    }
+    let origin = format!(
+        "the references of xlap.yml: the median rate of packets {} us apart; 95 of 100 times lie within {} us of it",
+        line.us, line.beside_us
+    );
+    Ok(clock(hertz, tolerance_ppm, origin))
 }
 
 /// Calls `found` with the cycle and the time of each packet that has both.
@@ -332,19 +330,25 @@ fn each_pair(table: &Table, mut found: impl FnMut((i64, i64))) -> Result<(), Why
     all.map(|_| ()).map_err(Why::File)
 }
 
-/// How far packets lie beside the line through the first and the last, us: of so many, evenly chosen.
+/// A cycle and a time, us, that a host read one after the other.
+type Pair = (i64, i64);
+
+/// So many of the packets, evenly chosen.
 #[derive(Default)]
-struct Beside {
-    kept: Vec<u128>,
+struct Sample {
+    kept: Vec<Pair>,
     seen: usize,
     step: usize,
 }
 
-impl Beside {
+impl Sample {
     /// Packets that are kept at most.
     const MOST: usize = 1 << 16;
 
-    fn add(&mut self, us: u128) {
+    fn add(&mut self, pair: Pair) {
+        if pair.0 < 0 || pair.1 < 0 {
+            return; // no reading
+        }
         if self.seen.is_multiple_of(1 << self.step) {
             if self.kept.len() == Self::MOST {
                 let mut number = 0;
@@ -355,18 +359,53 @@ impl Beside {
                 self.step += 1;
             }
             if self.seen.is_multiple_of(1 << self.step) {
-                self.kept.push(us);
+                self.kept.push(pair);
             }
         }
         self.seen += 1;
     }
+}
 
-    /// How far the two ends may be off against each other: where they alone are, and however, 95 of 100 others lie less
-    /// far beside the line than 0.95 of half of it.
-    fn end_error_us(mut self) -> u128 {
-        self.kept.sort_unstable();
-        let most = self.kept.get(self.kept.len() * 95 / 100).copied().unwrap_or(0);
-        (most * 22).div_ceil(10)
+/// The line on which most packets lie: of the packets and as many later ones, half of all between them, the two whose
+/// rate is the median.
+struct Line {
+    /// What passed between the two.
+    cycles: i128,
+    us: i128,
+    /// How far 95 of 100 packets lie beside the line, about their own median.
+    beside_us: i128,
+}
+
+impl Line {
+    /// `None`: no two packets are apart in time.
+    fn through(mut pairs: Vec<Pair>) -> Option<Self> {
+        pairs.sort_unstable();
+        let wide = |from: i64, to: i64| i128::from(to) - i128::from(from);
+        let (earlier, later) = (&pairs[..pairs.len() / 2], &pairs[pairs.len().div_ceil(2)..]);
+        let steps = earlier.iter().zip(later).map(|(from, to)| (wide(from.0, to.0), wide(from.1, to.1)));
+        let mut steps: Vec<(i128, i128)> = steps.filter(|&(cycles, us)| cycles > 0 && us > 0).collect();
+        steps.sort_unstable_by(|one, other| (one.0 * other.1).cmp(&(other.0 * one.1)));
+        let &(cycles, us) = steps.get(steps.len() / 2)?;
+        let first = pairs[0];
+        let beside = pairs.iter().map(|pair| wide(first.1, pair.1) - wide(first.0, pair.0) * us / cycles);
+        let mut beside: Vec<i128> = beside.collect();
+        beside.sort_unstable();
+        let middle = beside[beside.len() / 2];
+        let mut beside: Vec<i128> = beside.into_iter().map(|us| (us - middle).abs()).collect();
+        beside.sort_unstable();
+        let beside_us = beside[(beside.len() * 95 / 100).min(beside.len() - 1)];
+        Some(Self { cycles, us, beside_us })
+    }
+
+    /// Rounded to the nearest.
+    fn hertz(&self) -> i128 {
+        (self.cycles * 1_000_000 + self.us / 2) / self.us
+    }
+
+    /// As the time at either end may be off: as far as those of 95 of 100 packets, and by what a reading leaves open.
+    fn error_ppm(&self) -> u32 {
+        let error_us = 2 * self.beside_us + SPAN_ERROR_US;
+        u32::try_from((error_us * 1_000_000 + self.us - 1) / self.us).unwrap_or(u32::MAX)
     }
 }
 
