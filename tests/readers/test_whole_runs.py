@@ -4,6 +4,7 @@ import csv
 import ctypes
 import fcntl
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -225,16 +226,27 @@ def test_two_runs_on_one_counter_become_one_with_every_duration_of_each(command,
     crossing.write_text('[layout]\npath = ["client.send", "server-2.received"]\n')
     stages = json.loads(command("show", both, "--layout", crossing, "--json").stdout)["stages"]
     assert stages[0]["count"] > 0, "both clients read one counter, and the second run came later"
+    times = [json.loads(command("show", run, "--json").stdout)["time_of_day"] for run in (*runs, both)]
+    assert times[2]["readings"] == times[0]["readings"] + times[1]["readings"] and times[2]["between_readings"]
     command("pack", both, "--out", tmp_path / "a.tar")
     command("unpack", tmp_path / "a.tar", "--out", tmp_path / "c")
 
 
-def test_runs_that_nothing_relates_are_merged_without_a_bound_between_them(command, swinging_run, steady_run, tmp_path):
+def test_runs_that_nothing_relates_are_merged_without_a_bound_between_them(
+        command, swinging_run, steady_run, begin_run_in, tmp_path):
     both = tmp_path / "both"
     said = command("merge", swinging_run, steady_run, "--out", both, *RENAMED)
     assert "no bound between the two runs" in said.stderr
     first, merged = durations(command, swinging_run), durations(command, both, code=1)
     assert {key: merged[key] for key in first} == first
+    # What a run says of a counter holds wherever it is merged to.
+    (tmp_path / "wandering").mkdir()
+    process, wandering = begin_run_in(tmp_path / "wandering", 1, 400, rho="300")
+    assert process.wait() == 0, process.stderr.read()
+    command("merge", swinging_run, wandering, "--out", tmp_path / "wide", *RENAMED)
+    said = " ".join(command("show", tmp_path / "wide", "--assumptions", code=1).stdout.split())
+    both_alone = r"server-2\.tsc against client\.tsc, client-2\S+ against \S+ stays within rho of one value \[rho 300"
+    assert re.search(both_alone, said)
     second = of_second(durations(command, steady_run))
     for key, (outcome, *_) in second.items():
         is_within = len({point.split(".")[0] for point in key[2].split(">")}) == 1
