@@ -20,6 +20,7 @@ mod groups;
 mod ids;
 mod import;
 mod init;
+mod kept_answer;
 mod live;
 mod load;
 mod load_factor;

@@ -54,7 +54,12 @@ pub fn line(text: impl Display) -> Result<(), Failure> {
 
 /// Prints JSON for programs, indented. What a terminal would act on is escaped, as JSON can.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(escaped(&(serde_json::to_string_pretty(value).map_err(Failure::work)? + "\n")).as_bytes())
+    print(json_text(value)?.as_bytes())
+}
+
+/// What [`print_json`] prints.
+pub fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+    Ok(escaped(&(serde_json::to_string_pretty(value).map_err(Failure::work)? + "\n")).into_owned())
 }
 
 /// The same in a line.

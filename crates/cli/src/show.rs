@@ -9,12 +9,13 @@ use tickscope_bracket::Rho;
 use tickscope_experiment::{LimitFile, layout_of};
 use tickscope_show::rivals_text;
 use tickscope_show::stage_table::{Shown, View, text};
-use tickscope_store::{LayoutText, Run, SweepManifest};
+use tickscope_store::{Event, LayoutText, Run, SweepManifest};
 use tickscope_tick::Source;
 use tickscope_trace::Quantile;
 
 use crate::check::Faults;
 use crate::failure::Failure;
+use crate::kept_answer::{ShowAnswer, TableQuestion};
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
 use crate::output::{self, note};
 use crate::{age, chosen_run, counts, groups, relate, sweep};
@@ -136,6 +137,10 @@ pub fn print(opened: &Opened, query: &Query, json: bool, write: bool) -> Result<
 fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
     let Opened { ready, faults } = opened;
     let run = &ready.run;
+    let question = if write { None } else { TableQuestion::of(opened, query, &view.terminal) };
+    if let Some(kept) = question.as_ref().and_then(|question| question.answer(run)) {
+        return kept.say();
+    }
     let mut analysis = analyse(run, query, write)?;
     if let Some(why) = &analysis.not_kept {
         note(format_args!("durations are not kept in the run, and will be computed again: {why}"));
@@ -143,20 +148,27 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), refused: faults.all(), ..analysis };
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
-    say_what_changes_nothing(&analysis, query);
-    let (events, channels) = (run.events()?, run.channels()?);
-    match json {
-        true => output::print_json(&RunJson::of(run, &analysis, &events.found))?,
-        false => {
-            let (events, channels) = (&events.found, &channels.found);
-            let shown = Shown { run, analysis: &analysis, events, channels };
-            output::print(text(&shown, view).as_bytes())?;
-            if view.rivals {
-                output::print(rivals_text(&analysis, events).as_bytes())?;
-            }
-        }
+    let events = run.events()?.found;
+    let answer = ShowAnswer {
+        notes: what_changes_nothing(&analysis, query),
+        text: match json {
+            true => output::json_text(&RunJson::of(run, &analysis, &events))?,
+            false => printed(run, &analysis, &events, view)?,
+        },
+        verdict: analysis.standing(&events).and_then(|()| analysis.expect_limits(&events)),
+    };
+    let said = answer.say();
+    if let Some(question) = question.filter(|_| faults.all().is_empty()) {
+        question.keep(run, &answer);
     }
-    faults.verdict(analysis.standing(&events.found).and_then(|()| analysis.expect_limits(&events.found)))
+    faults.verdict(said)
+}
+
+fn printed(run: &Run, analysis: &Analysis, events: &[Event], view: &View) -> Result<String, Failure> {
+    let channels = run.channels()?.found;
+    let shown = Shown { run, analysis, events, channels: &channels };
+    let rivals = if view.rivals { rivals_text(analysis, events) } else { String::new() };
+    Ok(text(&shown, view) + &rivals)
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has; `found`: clock maps by those that were
@@ -190,18 +202,20 @@ fn unknown(missing: Source, has: &[&str]) -> Failure {
     ))
 }
 
-/// Says on standard error which options this run has no use for.
-fn say_what_changes_nothing(analysis: &Analysis, query: &Query) {
+/// Which options this run has no use for, a sentence each.
+fn what_changes_nothing(analysis: &Analysis, query: &Query) -> Vec<String> {
+    let mut notes = Vec::new();
     if analysis.clock_maps.is_empty() {
         for (asked, option) in [(query.rho.is_some(), "--rho"), (query.sources.is_some(), "--evidence")] {
             if asked {
-                note(format!("{option} changes nothing here: all points read one counter, nothing relates two"));
+                notes.push(format!("{option} changes nothing here: all points read one counter, nothing relates two"));
             }
         }
     }
     if query.slew.is_some() && analysis.auxiliary_clocks.is_empty() {
-        note("--slew changes nothing here: no stamp was read from a clock that somebody may set");
+        notes.push("--slew changes nothing here: no stamp was read from a clock that somebody may set".into());
     }
+    notes
 }
 
 impl QuantileList {

@@ -6,7 +6,7 @@ const ELSEWHERE: usize = 120;
 const NARROWEST: usize = 20;
 
 /// What text is made for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Terminal {
     width: usize,
     colours: bool,

@@ -19,7 +19,7 @@ use twox_hash::xxhash3_128;
 
 use crate::error::{Error, NO_FILE, Result};
 use crate::whole_file::{files_in, open_regular, read_text};
-use crate::{Run, SCHEMA, write_whole};
+use crate::{Run, RunState, SCHEMA, write_whole};
 
 /// The file's name.
 pub(crate) const FILE: &str = "digests.json";
@@ -126,7 +126,7 @@ fn text(schema: u32, run: Option<&str>, files: &[Entry]) -> String {
 impl Run {
     /// Writes down what every file is, once the run has ended and all of them are written.
     pub fn write_digests(&self) -> Result<()> {
-        let files = entries(self.root(), Digested::Whole)?;
+        let files = entries(self.root(), Digested::Whole, |_| true)?;
         if let Some(unreadable) = files.iter().find(|entry| entry.xxh3_128.starts_with(UNREADABLE)) {
             let place = self.root().join(&unreadable.path);
             return Err(Error::io(&place, "read", std::io::Error::other(unreadable.xxh3_128.clone())));
@@ -137,15 +137,14 @@ impl Run {
     /// Every difference between the files and what they were when the run ended; none: they are the same. A run without
     /// digests (of schema 1, or that did not end) differs by that.
     pub fn check(&self) -> Result<Vec<Difference>> {
-        self.differences(u64::MAX)
+        self.differences(u64::MAX, |_| true)
     }
 
     /// Adds the run's traces to a list that names none: they were joined since the run ended.
     pub fn digest_traces(&self) -> Result<()> {
         let Some(digests) = self.digests_without_traces() else { return Ok(()) };
-        let now = entries(self.root(), Digested::BySize(&digests.files))?;
-        let traces = now.into_iter().filter(|entry| is_of_traces(&entry.path));
-        let mut files: Vec<Entry> = digests.files.iter().cloned().chain(traces).collect();
+        let now = entries(self.root(), Digested::BySize(&digests.files), is_of_traces)?;
+        let mut files: Vec<Entry> = digests.files.iter().cloned().chain(now).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         write_whole(&self.root().join(FILE), text(digests.schema, digests.run.as_deref(), &files).as_bytes())
     }
@@ -197,8 +196,19 @@ impl Run {
         fs::symlink_metadata(self.root().join(FILE)).is_ok()
     }
 
-    /// As [`Run::check`]; of files that have more than `limit` bytes in all, presence and sizes only.
-    pub(crate) fn differences(&self, limit: u64) -> Result<Vec<Difference>> {
+    /// Digest of the list of digests of a run that has ended; `None`: there is none, since it goes on or was cut off.
+    pub fn list_digest(&self) -> Result<Option<u128>> {
+        if self.state()? != RunState::Ended || !self.has_digests() {
+            return Ok(None);
+        }
+        let (place, mut digest) = (self.root().join(FILE), Digest::default());
+        digest.read(&place).map_err(|e| Error::io(&place, "read", e))?;
+        Ok(Some(digest.finish_128()))
+    }
+
+    /// As [`Run::check`], of those files whose path is `asked` for; where the run's files have more than `limit` bytes
+    /// in all, presence and sizes only.
+    pub(crate) fn differences(&self, limit: u64, asked: fn(&str) -> bool) -> Result<Vec<Difference>> {
         let place = self.root().join(FILE);
         let none = |expected: &str, found: &str| {
             Ok(vec![Difference { path: FILE.into(), expected: expected.into(), found: found.into() }])
@@ -232,7 +242,8 @@ impl Run {
         }
         let bytes = digests.files.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
         let how = if bytes <= limit { Digested::Whole } else { Digested::BySize(&digests.files) };
-        differences.extend(between(&digests.files, &entries(self.root(), how)?));
+        let were: Vec<Entry> = digests.files.iter().filter(|entry| asked(&entry.path)).cloned().collect();
+        differences.extend(between(&were, &entries(self.root(), how, asked)?));
         Ok(differences)
     }
 }
@@ -286,15 +297,16 @@ impl Digested<'_> {
     }
 }
 
-/// Every file of a run that is neither hidden nor derived, in the order of the paths.
-fn entries(root: &Path, how: Digested<'_>) -> Result<Vec<Entry>> {
-    let mut found = Vec::new();
-    walk(root, "", how, &mut found)?;
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
+/// Every file of a run that is neither hidden nor derived and is `asked` for, in the order of the paths.
+fn entries(root: &Path, how: Digested<'_>, asked: fn(&str) -> bool) -> Result<Vec<Entry>> {
+    let mut paths = Vec::new();
+    walk(root, "", &mut paths)?;
+    paths.retain(|path| asked(path));
+    paths.sort();
+    Ok(paths.into_iter().map(|path| how.entry(&root.join(&path), path)).collect())
 }
 
-fn walk(root: &Path, folder: &str, how: Digested<'_>, found: &mut Vec<Entry>) -> Result<()> {
+fn walk(root: &Path, folder: &str, found: &mut Vec<String>) -> Result<()> {
     let here = root.join(folder);
     let wrong = |e| Error::io(&here, "list", e);
     for entry in fs::read_dir(&here).map_err(wrong)? {
@@ -305,10 +317,10 @@ fn walk(root: &Path, folder: &str, how: Digested<'_>, found: &mut Vec<Entry>) ->
             continue;
         }
         if entry.file_type().map_err(wrong)?.is_dir() {
-            walk(root, &path, how, found)?;
+            walk(root, &path, found)?;
             continue;
         }
-        found.push(how.entry(&entry.path(), path));
+        found.push(path);
     }
     Ok(())
 }
@@ -390,7 +402,7 @@ mod tests {
     fn every_flipped_byte_of_every_file_shows() {
         let scratch = Scratch::new();
         let run = run(&scratch);
-        for entry in entries(scratch.path(), Digested::Whole).unwrap() {
+        for entry in entries(scratch.path(), Digested::Whole, |_| true).unwrap() {
             let place = scratch.path().join(&entry.path);
             let whole = fs::read(&place).unwrap();
             for position in (0..whole.len()).step_by(7).chain([whole.len() - 5]) {
@@ -427,11 +439,37 @@ mod tests {
         let mut flipped = whole.clone();
         flipped[20] ^= 1;
         fs::write(&place, &flipped).unwrap();
-        assert_eq!((run.differences(u64::MAX).unwrap().len(), run.differences(0).unwrap()), (1, vec![]));
+        assert_eq!((run.check().unwrap().len(), run.differences(0, |_| true).unwrap()), (1, vec![]));
         fs::write(&place, &whole[1..]).unwrap();
-        assert_eq!(run.differences(0).unwrap().len(), 1);
+        assert_eq!(run.differences(0, |_| true).unwrap().len(), 1);
         fs::remove_file(&place).unwrap();
-        assert!(run.differences(0).unwrap()[0].found == NO_FILE);
+        assert!(run.differences(0, |_| true).unwrap()[0].found == NO_FILE);
+    }
+
+    #[test]
+    fn a_run_is_as_listed_until_a_byte_of_what_figures_are_made_of_differs_or_the_list_does() {
+        let scratch = Scratch::new();
+        let mut run = run(&scratch);
+        let list = run.list_digest().unwrap().unwrap();
+        for own in ["report.html", "notes.txt"] {
+            fs::write(scratch.path().join(own), "whose reader they are").unwrap();
+        }
+        assert!(run.is_as_listed(list).unwrap() && !run.is_as_listed(list ^ 1).unwrap());
+        for path in ["events/a.parquet", "brackets/reference=client.tsc/domain=server.tsc/probe.parquet", "run.json"] {
+            let place = scratch.path().join(path);
+            let whole = fs::read(&place).unwrap();
+            let mut flipped = whole.clone();
+            flipped[whole.len() / 2] ^= 1;
+            fs::write(&place, &flipped).unwrap();
+            assert!(!run.is_as_listed(list).unwrap(), "{path}");
+            fs::write(&place, &whole).unwrap();
+        }
+        fs::write(scratch.path().join("events/b.parquet"), "more").unwrap();
+        assert!(!run.is_as_listed(list).unwrap());
+        run.write_digests().unwrap();
+        assert!(!run.is_as_listed(list).unwrap() && run.is_as_listed(run.list_digest().unwrap().unwrap()).unwrap());
+        run.set_manifest(Manifest { ended_unix_ms: None, ..manifest() }).unwrap();
+        assert_eq!(run.list_digest().unwrap(), None);
     }
 
     #[test]

@@ -40,6 +40,10 @@ const FEEDS: [&str; 12] = [
     "traces/",
 ];
 
+fn feeds(path: &str) -> bool {
+    FEEDS.iter().any(|fed| path.starts_with(fed))
+}
+
 /// The outcome of reading a run wholly.
 #[derive(Debug, Default)]
 pub struct Examined {
@@ -64,13 +68,18 @@ impl Run {
         faults.extend(self.files(Table::Brackets)?.refused);
         faults.extend(self.disagreements()?);
         if self.owes_digests()? {
-            let differences = self.differences(DIGESTED_AT_EVERY_READING)?;
+            let differences = self.differences(DIGESTED_AT_EVERY_READING, feeds)?;
             // Traces that no digest is of feed nothing: whoever reads the run joins it anew.
             let are_left = self.has_undigested_traces()?;
-            let feeds = |path: &str| FEEDS.iter().any(|fed| path.starts_with(fed)) && !(are_left && is_of_traces(path));
-            self.add_differences(&mut faults, differences, feeds);
+            self.add_differences(&mut faults, differences, |path| !(are_left && is_of_traces(path)));
         }
         Ok(faults)
+    }
+
+    /// Returns whether the run's list of digests is the one of that digest ([`Run::list_digest`]), and each file that
+    /// figures are made of, read whole, as it says, with none besides.
+    pub fn is_as_listed(&self, list: u128) -> Result<bool> {
+        Ok(self.differences(u64::MAX, feeds)?.is_empty() && self.list_digest()? == Some(list))
     }
 
     /// Reads every byte and every value of every file, and says all that is wrong. `progress` is told the bytes read.
@@ -91,7 +100,7 @@ impl Run {
         examined.faults.extend(self.pairs()?.refused);
         examined.faults.extend(self.disagreements()?);
         if self.owes_digests()? {
-            let differences = self.differences(u64::MAX)?;
+            let differences = self.check()?;
             self.add_differences(&mut examined.faults, differences, |_| true);
         }
         Ok(examined)
