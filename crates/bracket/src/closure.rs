@@ -79,6 +79,9 @@ pub struct Conflict {
     pub pairs: Vec<(usize, usize)>,
     /// The one domain without which the rest is consistent, if there is exactly one.
     pub culprit: Option<usize>,
+    /// Those without each of which the rest is consistent; where the rest is so without none alone, all that contradict
+    /// each other. One of them, or what is told of it, is wrong.
+    pub suspects: Vec<usize>,
 }
 
 /// Why several domains have no clock maps.
@@ -286,10 +289,12 @@ impl Domains {
     fn blame(&self, pairs: Vec<(usize, usize)>) -> Conflict {
         let broken: Vec<_> = pairs.iter().filter(|pair| self.known(pair.0, pair.1).is_none()).copied().collect();
         let in_all = |domain: &usize| broken.iter().all(|pair| pair.0 == *domain || pair.1 == *domain);
-        let suspects: BTreeSet<usize> = pairs.iter().flat_map(|&(local, reference)| [local, reference]).collect();
-        let mut culprits = suspects.into_iter().filter(in_all).filter(|&domain| self.is_consistent_without(domain));
-        let culprit = culprits.next().filter(|_| culprits.next().is_none());
-        Conflict { pairs, culprit }
+        let named: BTreeSet<usize> = pairs.iter().flat_map(|&(local, reference)| [local, reference]).collect();
+        let culprits = named.iter().copied().filter(in_all).filter(|&domain| self.is_consistent_without(domain));
+        let culprits: Vec<usize> = culprits.collect();
+        let culprit = culprits.first().copied().filter(|_| culprits.len() == 1);
+        let suspects = if culprits.is_empty() { named.into_iter().collect() } else { culprits };
+        Conflict { pairs, culprit, suspects }
     }
 
     fn is_consistent_without(&self, domain: usize) -> bool {

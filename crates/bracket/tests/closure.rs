@@ -286,7 +286,32 @@ fn of_three_nodes_the_pairs_are_named_and_no_culprit() {
     let lie = |local, reference| if (local, reference) == (2, 1) { 50_000 } else { 0 };
     let found = conflict(cluster(3, |_, _| 4_000, lie, None));
     assert_eq!((found.pairs.as_slice(), found.culprit), ([(1, 0), (2, 0), (2, 1)].as_slice(), None));
+    assert_eq!(found.suspects, [0, 1, 2], "without any of them nothing contradicts");
     assert!(found.to_string().contains("which domain is wrong cannot be told"), "{found}");
+}
+
+#[test]
+fn one_of_four_nodes_that_lies_alike_to_two_is_among_the_suspects_and_so_is_the_one_it_is_honest_with() {
+    let lie = |local: usize, reference: usize| match (local, reference) {
+        (3, 0 | 1) => 50_000,
+        _ => 0,
+    };
+    let found = conflict(cluster(4, |_, _| 4_000, lie, None));
+    assert_eq!((found.culprit, found.suspects.as_slice()), (None, [2, 3].as_slice()), "{found}");
+}
+
+#[test]
+fn where_two_nodes_lie_all_that_contradict_each_other_are_suspects() {
+    let lie = |local: usize, reference: usize| match (local, reference) {
+        (3, 0 | 1) => 50_000,
+        (5, 2 | 4) => -70_000,
+        _ => 0,
+    };
+    let found = conflict(cluster(6, |_, _| 4_000, lie, None));
+    let mut named: Vec<usize> = found.pairs.iter().flat_map(|&(local, reference)| [local, reference]).collect();
+    named.sort_unstable();
+    named.dedup();
+    assert_eq!((found.culprit, &found.suspects), (None, &named), "{found}");
 }
 
 /// The published errors of a duration between the two exchanges of each pair (`docs/proof.md`, "Durations"), in ticks:
