@@ -8,9 +8,10 @@ use std::fmt;
 
 use serde::Serialize;
 use tickscope_bracket::{Epochs, Model, Rho, RhoOrigin};
-use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth, Sharing};
+use tickscope_store::{AssumptionKind, DeclaredFrequency, Manifest, Node, ReadingWidth, Sharing};
 use tickscope_tick::{Label, Ordering, Place, Source, counted};
 
+use crate::closure::PairSummary;
 use crate::messages::MessagePair;
 use crate::{Analysis, domains};
 
@@ -179,11 +180,21 @@ impl Assumption {
         all.extend(domains::unusual(manifest));
         all.extend(cores(manifest));
         all.push(Self::Quantiles);
-        all.push(seconds(manifest, analysis));
-        all.extend(manifest.assumptions.iter().map(|recorded| {
-            let (statement, origin) = (recorded.statement.clone(), recorded.origin.clone());
-            Self::Recorded { statement, origin, kind: recorded.kind() }
-        }));
+        all.extend(seconds(manifest));
+        all.extend(recorded(manifest));
+        all
+    }
+
+    /// Everything that the relations of machines rest on that stamp nothing.
+    pub(crate) fn of_machines(manifest: &Manifest, pairs: &[PairSummary], one_counter: Vec<Self>) -> Vec<Self> {
+        let mut all = rates_of(pairs.iter().filter(|pair| pair.brackets > 0).map(of_pair));
+        all.extend(together(manifest.nodes.iter().map(own_reading)));
+        all.extend(one_counter);
+        all.extend(counters(manifest));
+        all.extend(domains::unusual(manifest));
+        all.extend(cores(manifest));
+        all.extend(seconds(manifest));
+        all.extend(recorded(manifest));
         all
     }
 
@@ -475,13 +486,20 @@ fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
         .iter()
         .map(|one| ((one.domain.clone(), manifest.reference.clone()), one.rho, one.prior_ppm, true));
     let all = analysis.pairs.iter().filter(|pair| pair.rho.origin() != RhoOrigin::Follows || pair.brackets > 0);
-    let all =
-        all.map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
-    let (drifts, rates): (Vec<_>, Vec<_>) = one_by_one
-        .chain(alone)
-        .chain(all)
-        .map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries))))
-        .unzip();
+    rates_of(one_by_one.chain(alone).chain(all.map(of_pair)))
+}
+
+/// A pair of counters, its rho, its prior in parts per million, and whether that carries a slope.
+type RateOf = ((Label, Label), Rho, u32, bool);
+
+fn of_pair(pair: &PairSummary) -> RateOf {
+    ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior)
+}
+
+/// Rho and prior of pairs, alike ones together.
+fn rates_of(all: impl Iterator<Item = RateOf>) -> Vec<Assumption> {
+    let (drifts, rates): (Vec<_>, Vec<_>) =
+        all.map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries)))).unzip();
     let assumed = drifts.into_iter().filter(|(_, rho): &(_, Rho)| rho.origin() != RhoOrigin::Follows);
     let drifts = alike(assumed).map(|(rho, pairs)| Assumption::Drift { pairs: CounterPairs(pairs), rho });
     let rates =
@@ -508,15 +526,27 @@ fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
         let used =
             analysis.auxiliary_clocks.iter().map(|clock| &clock.domain).filter(|domain| domain.node == node.name);
         let used = used.map(|domain| (domain.clone(), node.clocks.get(domain.clock.name()).cloned()));
-        std::iter::once((node.domain(), node.counter.reading.clone())).chain(used).collect::<Vec<_>>()
+        used.map(|(domain, width)| (domain.to_string(), Fact::Reading(width))).collect::<Vec<_>>()
     };
-    let widths = manifest.nodes.iter().flat_map(of_node);
-    let widths = widths.map(|(domain, width)| (domain.to_string(), Fact::Reading(width)));
+    let widths = manifest.nodes.iter().flat_map(|node| std::iter::once(own_reading(node)).chain(of_node(node)));
     let coarse = manifest
         .points
         .iter()
         .filter_map(|point| Some((point.place().to_string(), Fact::LogResolution(point.resolution_ticks?))));
     together(widths.chain(coarse))
+}
+
+/// How wide a reading of a node's counter is.
+fn own_reading(node: &Node) -> (String, Fact) {
+    (node.domain().to_string(), Fact::Reading(node.counter.reading.clone()))
+}
+
+/// What `run.json` has in words.
+fn recorded(manifest: &Manifest) -> impl Iterator<Item = Assumption> {
+    manifest.assumptions.iter().map(|recorded| {
+        let (statement, origin) = (recorded.statement.clone(), recorded.origin.clone());
+        Assumption::Recorded { statement, origin, kind: recorded.kind() }
+    })
 }
 
 /// Which side of the program's acts the stamps are on.
@@ -556,14 +586,10 @@ fn cores(manifest: &Manifest) -> Vec<Assumption> {
 }
 
 /// How fast the reference is taken to run.
-fn seconds(manifest: &Manifest, analysis: &Analysis) -> Assumption {
-    let node = manifest.nodes.iter().find(|node| node.domain() == manifest.reference);
-    Assumption::Seconds {
-        reference: manifest.reference.clone(),
-        hertz: analysis.frequency.hertz,
-        tolerance_ppm: analysis.frequency.tolerance_ppm,
-        origin: node.map_or(String::new(), |node| node.counter.frequency.origin.clone()),
-    }
+fn seconds(manifest: &Manifest) -> Option<Assumption> {
+    let node = manifest.nodes.iter().find(|node| node.domain() == manifest.reference)?;
+    let DeclaredFrequency { hertz, tolerance_ppm, origin } = node.counter.frequency.clone();
+    Some(Assumption::Seconds { reference: manifest.reference.clone(), hertz, tolerance_ppm, origin })
 }
 
 /// One assumption for all of which the same fact holds, in the order in which it is first named.

@@ -109,26 +109,31 @@ impl Web {
         }
     }
 
-    /// Leaves out a counter that alone contradicts the others, or else the pairs that contradict each other, or the one
-    /// that cannot be used; what is left out.
+    /// Leaves out the counter that alone contradicts the others, or else all of which any may be wrong: what is told of
+    /// such a one where nothing contradicts it may be as wrong. Or the pair that cannot be used; what is left out.
     fn leave_out(&mut self, error: &ClosureError, told: &[Told], out: &mut LeftOut) -> Vec<LeftPair> {
         let (pairs, reason) = match error {
             ClosureError::Unusable { pair, .. } => (vec![*pair], self.unusable(error).to_string()),
             ClosureError::Conflict(conflict) => {
-                let reason = self.said(conflict, told);
+                let mut reason = self.said(conflict, told);
                 match conflict.culprit {
-                    Some(culprit) => {
-                        out.counters.insert(culprit);
-                        self.culprits.push((culprit, reason.clone()));
-                        let of = told.iter().map(|told| (told.pair.local, told.pair.reference));
-                        (of.filter(|pair| [pair.0, pair.1].contains(&culprit)).collect(), reason)
-                    }
-                    None => (conflict.pairs.clone(), reason),
+                    Some(culprit) => self.culprits.push((culprit, reason.clone())),
+                    None => reason += &self.all_out(&conflict.suspects),
                 }
+                out.counters.extend(&conflict.suspects);
+                let of = told.iter().map(|told| (told.pair.local, told.pair.reference));
+                let is_suspect = |counter: usize| conflict.suspects.contains(&counter);
+                (of.filter(|pair| is_suspect(pair.0) || is_suspect(pair.1)).collect(), reason)
             }
         };
         out.pairs.extend(&pairs);
         pairs.into_iter().map(|pair| LeftPair { pair, reason: reason.clone() }).collect()
+    }
+
+    /// That all relations of some counters are left out.
+    fn all_out(&self, suspects: &[usize]) -> String {
+        let names: Vec<String> = suspects.iter().map(|&counter| self.domains[counter].to_string()).collect();
+        format!(". Each of {} may be the wrong one: all their relations are left out", names.join(", "))
     }
 
     /// The clock maps of all pairs, without the counter that contradicts all others.

@@ -9,7 +9,7 @@ use tickscope_bracket::{Bracket, ClockMap, Model};
 use tickscope_store::{Node, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 
-use crate::assumptions::{Assumption, CounterPairs};
+use crate::assumptions::Assumption;
 use crate::clock_maps::Gathered;
 use crate::closure::Web;
 use crate::count_only::some_count;
@@ -103,6 +103,8 @@ const INSTANTS: i128 = 200;
 /// A pair is gone where it is silent for so much longer than twice its longest pause before when the bursts after the
 /// run begin: those come in turn, and on a busy machine they take far longer than the bursts before the run did.
 const SILENCE_NS: i64 = 3_000_000_000;
+/// From so much on that it is told.
+const DOUBT_NS: i64 = 500_000_000;
 /// Pieces of evidence that a pair has after the run at most, and some of the run: the longest pause among its last so
 /// many is the one before its closing burst, if it waited for that.
 const CLOSING_PIECES: usize = 800;
@@ -144,7 +146,7 @@ pub fn relations(run: &Run, query: &Query) -> Result<Relations, Error> {
         pairs,
         length_ns: time.length_ns(),
         rivals,
-        assumptions: rests_on(&web, one_counter),
+        assumptions: Assumption::of_machines(manifest, &web.summaries, one_counter),
         findings,
         refused: refused.into_iter().chain(files.unread).collect(),
     })
@@ -157,28 +159,12 @@ fn outside(pairs: &[PairRelation]) -> Option<String> {
     let names: Vec<String> = of.map(|pair| format!("{} against {}", pair.domain, pair.reference)).collect();
     let first = names.first()?;
     Some(format!(
-        "expected intervals that hold the injected truth, found {} of {} pairs where some do not, such as {first}: rho \
-         is too small for the map that was injected",
+        "expected intervals that hold the injected truth, found {} of {} pairs where some do not, such as {first}: \
+         rho, or how far the rate may lie from what the frequencies declare, is too small for the map that was \
+         injected, or evidence is false that no other contradicts",
         names.len(),
         pairs.len()
     ))
-}
-
-/// Rho of each pair, alike ones together, and that nodes read one counter.
-fn rests_on(web: &Web, one_counter: Vec<Assumption>) -> Vec<Assumption> {
-    let mut drifts: Vec<Assumption> = Vec::new();
-    for told in web.summaries.iter().filter(|told| told.brackets > 0) {
-        let ends = (told.domain.clone(), told.reference.clone());
-        let alike = drifts.iter_mut().find_map(|known| match known {
-            Assumption::Drift { pairs, rho } if *rho == told.rho => Some(pairs),
-            _ => None,
-        });
-        match alike {
-            Some(CounterPairs(pairs)) => pairs.push(ends),
-            None => drifts.push(Assumption::Drift { pairs: CounterPairs(vec![ends]), rho: told.rho }),
-        }
-    }
-    drifts.into_iter().chain(one_counter).collect()
 }
 
 impl MachineClock {
@@ -224,8 +210,14 @@ impl<'a> Timeline<'a> {
         map.estimate(Tick::new(tick)).ok().map(Tick::get)
     }
 
-    /// How two nodes stand whose packets passed both ways, by when those from the second and to it ended.
-    fn standing(&self, [domain, against]: [&NodeName; 2], ended: [Option<i64>; 2]) -> (PairState, Option<String>) {
+    /// How two nodes stand whose packets passed both ways, by when those from the second and to it ended; `quiet`: when
+    /// one direction fell silent for too short a time to say so.
+    fn standing(
+        &self,
+        [domain, against]: [&NodeName; 2],
+        ended: [Option<i64>; 2],
+        quiet: Option<i64>,
+    ) -> (PairState, Option<String>) {
         let since = |ns: i64| {
             let [since, whole] = [ns, self.length_ns().unwrap_or(0)].map(|ns| ns / 100_000_000);
             format!("since {}.{} s of {}.{} s", since / 10, since % 10, whole / 10, whole % 10)
@@ -235,7 +227,13 @@ impl<'a> Timeline<'a> {
             (PairState::OneWay, Some(format!("packets of {from} reach {to}, none comes back {since}: {rest}")))
         };
         match ended {
-            [None, None] => (PairState::Related, None),
+            [None, None] => (
+                PairState::Related,
+                quiet.map(|at| {
+                    let words = "as bursts in turn explain, or a machine that goes: the run ended too soon to tell";
+                    format!("silent {}, {words}", since(at))
+                }),
+            ),
             [Some(there), Some(back)] => (PairState::Gone, Some(format!("silent {}", since(there.max(back))))),
             [Some(there), None] => one_way(domain, against, there),
             [None, Some(back)] => one_way(against, domain, back),
@@ -249,10 +247,10 @@ impl<'a> Timeline<'a> {
 
     /// Returns whether a direction that was last heard then, and paused so long at most before, ended with the run
     /// still going on.
-    fn is_silent(&self, last_ns: i64, longest_pause_ns: i64) -> Option<bool> {
+    fn is_silent(&self, last_ns: i64, longest_pause_ns: i64, beyond_ns: i64) -> Option<bool> {
         let (first, last) = self.ends?;
         let quiet_ns = ns(i128::from(self.quiet.unwrap_or(last)) - i128::from(first), self.hertz);
-        Some(is_gone(quiet_ns - last_ns, longest_pause_ns))
+        Some(is_gone(quiet_ns - last_ns, longest_pause_ns, beyond_ns))
     }
 
     /// Time since the run's first evidence, ns.
@@ -395,22 +393,29 @@ impl Asked<'_> {
             ([true, false], None) => (PairState::OneWay, Some(one_way(against, domain))),
             ([false, true], None) => (PairState::OneWay, Some(one_way(domain, against))),
             ([true, true], None) => {
-                let there = self.silent_since(pair, |bracket| bracket.before.is_some());
-                let back = self.silent_since(pair, |bracket| bracket.after.is_some());
-                self.time.standing([domain, against], [there, back])
+                let sides: [fn(&Bracket) -> bool; 2] =
+                    [|bracket| bracket.before.is_some(), |bracket| bracket.after.is_some()];
+                let ended = sides.map(|is_of| self.silent_since(pair, is_of, SILENCE_NS));
+                let quiet = sides.iter().filter_map(|is_of| self.silent_since(pair, *is_of, DOUBT_NS)).min();
+                self.time.standing([domain, against], ended, quiet)
             }
         }
     }
 
     /// When the last packet of one direction came, since the run's first evidence, if none came after it for much
     /// longer than ever before while the run went on.
-    fn silent_since(&self, (local, reference): (usize, usize), is_of: fn(&Bracket) -> bool) -> Option<i64> {
+    fn silent_since(
+        &self,
+        (local, reference): (usize, usize),
+        is_of: fn(&Bracket) -> bool,
+        beyond_ns: i64,
+    ) -> Option<i64> {
         let at = in_time(self.evidence.between(local, reference), is_of);
         let hertz = i128::from(self.counters.name(local).counter.frequency.hertz.max(1));
         let pauses = at.windows(2).map(|two| i128::from(two[1]) - i128::from(two[0]));
         let longest_ns = ns(pauses.max().unwrap_or(0), hertz);
         let last_ns = self.time.since_ns(local, *at.last()?)?;
-        self.time.is_silent(last_ns, longest_ns)?.then_some(last_ns)
+        self.time.is_silent(last_ns, longest_ns, beyond_ns)?.then_some(last_ns)
     }
 }
 
@@ -418,8 +423,8 @@ fn one_way(from: &NodeName, to: &NodeName) -> String {
     format!("packets of {from} reach {to}, none comes back: one direction alone bounds one side")
 }
 
-fn is_gone(silent_ns: i64, longest_pause_ns: i64) -> bool {
-    silent_ns > longest_pause_ns.saturating_mul(2).saturating_add(SILENCE_NS)
+fn is_gone(silent_ns: i64, longest_pause_ns: i64, beyond_ns: i64) -> bool {
+    silent_ns > longest_pause_ns.saturating_mul(2).saturating_add(beyond_ns)
 }
 
 impl PairRelation {
@@ -457,8 +462,10 @@ mod tests {
 
     #[test]
     fn a_pair_is_gone_that_is_silent_for_longer_than_bursts_in_turn_explain() {
-        assert!(!is_gone(3_000_000_000, 0) && is_gone(3_000_000_001, 0));
-        assert!(!is_gone(43_000_000_000, 20_000_000_000) && is_gone(43_000_000_001, 20_000_000_000));
+        assert!(!is_gone(3_000_000_000, 0, SILENCE_NS) && is_gone(3_000_000_001, 0, SILENCE_NS));
+        assert!(
+            !is_gone(43_000_000_000, 20_000_000_000, SILENCE_NS) && is_gone(43_000_000_001, 20_000_000_000, SILENCE_NS)
+        );
     }
 
     #[test]
@@ -476,8 +483,11 @@ mod tests {
         let web = Web::default();
         let time = Timeline { web: &web, hertz: S.into(), ends: Some((0, 100 * S)), quiet: pauses[0] };
         // It had its burst after the run at 9 s; and one that went at 3 s.
-        assert_eq!((time.is_silent(9 * S, S), time.is_silent(3 * S, S / 2)), (Some(false), Some(true)));
-        assert_eq!(time.is_silent(3 * S, S), Some(false), "5 s, no longer than twice its pause and 3 s");
+        assert_eq!(
+            (time.is_silent(9 * S, S, SILENCE_NS), time.is_silent(3 * S, S / 2, SILENCE_NS)),
+            (Some(false), Some(true))
+        );
+        assert_eq!(time.is_silent(3 * S, S, SILENCE_NS), Some(false), "5 s, no longer than twice its pause and 3 s");
     }
 
     #[test]
@@ -485,8 +495,10 @@ mod tests {
         let web = Web::default();
         let time = Timeline { web: &web, hertz: 1_000_000_000, ends: Some((0, 9_000_000_000)), quiet: None };
         let [a, b] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
-        let standing = |ended| time.standing([&a, &b], ended);
+        let standing = |ended| time.standing([&a, &b], ended, None);
         assert_eq!(standing([None, None]), (PairState::Related, None));
+        let (state, reason) = time.standing([&a, &b], [None, None], Some(2_500_000_000));
+        assert!(state == PairState::Related && reason.unwrap().starts_with("silent since 2.5 s of 9.0 s"));
         let gone = Some("silent since 2.5 s of 9.0 s".to_string());
         assert_eq!(standing([Some(2_300_000_000), Some(2_500_000_000)]), (PairState::Gone, gone));
         // Those of b, the second, no longer arrive; and those of a.

@@ -4,8 +4,13 @@ mod site;
 
 use serde_json::Value;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, Query, RunJson, analyse, analyse_counts, assumptions, spans};
-use tickscope_store::{Assumption, BracketColumns, BracketSource, Node, Pair, Point, Run, join_run};
+use tickscope_analysis::{
+    Analysis, Assumption, NodeRivals, PairRelation, PairState, Query, RunJson, analyse, analyse_counts, assumptions,
+    relations, spans,
+};
+use tickscope_store::{
+    BracketColumns, BracketSource, Node, Pair, Point, RivalColumns, RivalSample, Run, join_run, write_rivals,
+};
 use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName};
 
 const NAMES: [&str; 5] = ["client", "server", "third", "fourth", "fifth"];
@@ -162,6 +167,73 @@ fn a_short_way_through_a_third_node_narrows_the_long_one_and_is_told() {
     assert!(pair["closed_half_width_ticks"].as_u64() < Some(3_000), "{pair}");
 }
 
+/// The fourth lies to the first and the second alike, and is honest with the third: nobody can tell it from the third.
+#[test]
+fn machines_of_which_either_may_lie_have_no_bound_and_no_other_bound_is_false() {
+    let told: Told = |local, asked| match (local.max(asked), local.min(asked)) {
+        (3, 0 | 1) if local > asked => Some((1_000, 50_000)),
+        _ => (local > asked).then_some((1_000, 0)),
+    };
+    let site = Site::new();
+    let run = run(&site, 4, told);
+    let found = relations(&run, &query()).unwrap();
+    let of = |one: &str, other: &str| {
+        let has = |pair: &PairRelation, node: &str| [&pair.domain, &pair.reference].iter().any(|end| end.node == *node);
+        let is_it = |pair: &&PairRelation| has(pair, one) && has(pair, other);
+        found.pairs.iter().find(is_it).unwrap()
+    };
+    for (one, other) in [("fourth", "client"), ("fourth", "server"), ("fourth", "third"), ("third", "client")] {
+        let pair = of(one, other);
+        assert!(pair.closed.is_none() && pair.state == PairState::Contradicted, "{pair:?}");
+    }
+    let pair = of("server", "client");
+    assert!(pair.closed.is_some() && pair.state == PairState::Related, "{pair:?}");
+    assert!(found.findings[0].contains("Each of third.tsc, fourth.tsc may be the wrong one"), "{:?}", found.findings);
+    let said: Vec<String> = found.assumptions.iter().map(Assumption::statement).collect();
+    for words in ["within 500 ppm of what", "a reading leaves", "seconds: client.tsc", "cores read one counter"] {
+        assert!(said.iter().any(|one| one.contains(words)), "{words}: {said:?}");
+    }
+}
+
+#[test]
+fn what_a_program_says_of_two_nodes_other_than_the_reference_is_the_difference_with_both_bounds() {
+    let site = Site::new();
+    let run = run(&site, 4, |local, asked| (local > asked).then_some((1_000, 0)));
+    for (node, offset_ns, delay_ns) in [(1, 500, 100), (2, 200, 60), (3, 0, 0)] {
+        let mut samples = RivalColumns::default();
+        for number in 1..4 {
+            let before = SECOND * number / 5 + ahead(node);
+            let of = |program: &str| RivalSample {
+                before,
+                after: before + 1000,
+                program: program.into(),
+                variant: "default".into(),
+                offset_ns,
+                delay_ns: Some(delay_ns),
+                dispersion_ns: Some(7),
+                state: RivalSample::NORMAL.into(),
+                frequency_ppb: None,
+                residual_ppb: None,
+                skew_ppb: None,
+            };
+            samples.push(of(if node == 3 { "another" } else { "some" }));
+        }
+        write_rivals(&run.paths().rivals(NAMES[node]).join("some.parquet"), &samples).unwrap();
+    }
+    let found = relations(&run, &query()).unwrap();
+    let method = |one: usize, other: usize| {
+        let is_it = |rivals: &&NodeRivals| rivals.domain == domain(one) && rivals.reference == domain(other);
+        let rivals = found.rivals.iter().find(is_it)?;
+        rivals.methods.iter().find(|method| method.name.starts_with("some,"))
+    };
+    let both = method(2, 1).unwrap();
+    // 7 + 30 and 7 + 50, and twice what rounding leaves.
+    assert_eq!(both.half_width.map(|of| (of.median_ns, of.most_ns)), Some((98, 98)), "{both:?}");
+    assert_eq!(both.band[0][1..], [-300 - 98, -300 + 98], "{both:?}");
+    assert_eq!(method(1, 0).unwrap().half_width.map(|of| of.most_ns), Some(59));
+    assert!(method(3, 1).is_none() && method(3, 2).is_none(), "of one of the two alone nothing follows");
+}
+
 /// Between the first and the third nothing is declared, and what follows from the chain is wider than what is asked.
 #[test]
 fn a_larger_rho_than_declared_narrows_no_stage_of_a_pair_that_follows_from_a_chain() {
@@ -202,7 +274,7 @@ fn proved_cores_bound_a_stage_between_nodes_that_a_third_relates_by_cores_of_its
     });
     let mut manifest = run.manifest().clone();
     manifest.nodes.iter_mut().for_each(|node| node.counter.sharing.bound_ticks = Some(300));
-    manifest.assumptions.push(Assumption::cores_proved());
+    manifest.assumptions.push(tickscope_store::Assumption::cores_proved());
     run.set_manifest(manifest).unwrap();
     let [to_server, between, back] = widest(&run, 3).try_into().unwrap();
     assert!((600..650).contains(&to_server.unwrap()) && (600..650).contains(&back.unwrap()), "{to_server:?} {back:?}");

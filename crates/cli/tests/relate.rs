@@ -219,8 +219,13 @@ fn lying(site: &Site) {
     // Three pairs at least contradict each other, and none of them is believed more than the others.
     let reasons = table["pairs"].as_array().unwrap().iter().map(|pair| &pair["reason"]);
     assert!(reasons.filter(|&reason| *reason == told["reason"]).count() >= 3, "{table}");
-    // What the others say of the two stands, and is right.
-    assert_eq!((&told["closed"]["outside"], &pair(&table, "n3", "n0")["state"]), (&json!(0), &json!("related")));
+    // One of the two is wrong, or what they say of each other: neither is believed of anybody; the others stand.
+    for (one, other) in [("n1", "n2"), ("n1", "n0"), ("n2", "n0"), ("n1", "n3"), ("n2", "n3")] {
+        let told = pair(&table, one, other);
+        assert_eq!((&told["state"], &told["closed"]), (&json!("contradicted"), &Value::Null), "{told}");
+    }
+    let stands = pair(&table, "n3", "n0");
+    assert_eq!((&stands["closed"]["outside"], &stands["state"]), (&json!(0), &json!("related")));
 }
 
 #[test]
