@@ -25,10 +25,12 @@ use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;
 
+mod bound;
 mod files;
 mod published;
 mod two_point;
 
+pub use bound::RivalBound;
 pub use files::KnownBound;
 pub(crate) use files::RivalFiles;
 pub use published::{PublishedCase, PublishedError, PublishedErrors};
@@ -101,37 +103,6 @@ pub struct RivalMethod {
     /// The same with the greatest error of each piece.
     #[serde(skip)]
     pub errors: Vec<[i64; 2]>,
-}
-
-/// What a method's bound is. In the public JSON a name keeps what it was: there the return trip of ids that come back
-/// is `published`, too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RivalBound {
-    /// It holds while the rate stays within rho.
-    Guaranteed,
-    /// As the method's authors state it.
-    Published,
-    /// Between two stamps of one node.
-    #[serde(rename = "published")]
-    OfOneNode,
-    /// As the program says of itself.
-    Stated,
-    /// It has none.
-    None,
-}
-
-impl RivalBound {
-    /// It in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Guaranteed => "guaranteed",
-            Self::Published => "published",
-            Self::OfOneNode => "of one node",
-            Self::Stated => "stated",
-            Self::None => "none",
-        }
-    }
 }
 
 /// Half-widths, ns.
@@ -566,7 +537,8 @@ impl NodeRivals {
             error_ns: value.error_ns,
             outside: value.outside,
         };
-        // As published the time until the return is the duration, too long by up to the acknowledgement's round trip.
+        // As published the time until the return is the duration, too long by up to the acknowledgement's round trip:
+        // the band is of one side, the size of error is all of it.
         let whole = |value: &Value| Sample {
             around_ns: value.round_trip_ns / 2,
             error_ns: value.until_return.error_ns,
@@ -574,9 +546,12 @@ impl NodeRivals {
             ..sample(value)
         };
         let (corrected, published) = (values.iter().map(sample).collect(), values.iter().map(whole).collect());
-        let named = |name: &str, samples| RivalMethod::of(name.into(), RivalBound::Published, samples);
-        self.methods.push(named("return trip, T3 - T1", published));
-        self.methods.push(named("return trip, each end acknowledged", corrected));
+        let named = |name: &str, bound, samples| RivalMethod::of(name.into(), bound, samples);
+        let [least, median_ns, most_ns] = acknowledged.round_trip_ns;
+        let half_width = Some(RivalWidth { least_ns: Some(least), median_ns, most_ns });
+        let published = named("return trip, T3 - T1", RivalBound::Published, published);
+        self.methods.push(RivalMethod { half_width, ..published });
+        self.methods.push(named("return trip, less half of it", RivalBound::Corrected, corrected));
         self.acknowledged = Some(acknowledged);
     }
 

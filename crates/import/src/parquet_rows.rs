@@ -33,7 +33,8 @@ impl ParquetRows {
         let file = table.file.as_path();
         let damaged = |error: ParquetError| damaged(file, &error.to_string());
         let reader = held(file, || SerializedFileReader::new(input))?.map_err(damaged)?;
-        let fields = reader.metadata().file_metadata().schema().get_fields();
+        let root = reader.metadata().file_metadata().schema();
+        let fields = root.get_fields();
         for column in fields.iter().filter(|column| table.times_wanted().iter().any(|time| time == column.name())) {
             let known = if is_of_96_bits(column) {
                 Err(format!(
@@ -51,7 +52,7 @@ impl ParquetRows {
         let chosen: Vec<_> = fields.iter().filter(|column| wanted.iter().any(|name| name == column.name())).collect();
         let chosen = if chosen.len() < wanted.len() { fields.iter().collect() } else { chosen };
         let names = chosen.iter().map(|field| field.name().to_owned()).collect();
-        let schema = Type::group_type_builder("schema").with_fields(chosen.into_iter().cloned().collect()).build();
+        let schema = Type::group_type_builder(root.name()).with_fields(chosen.into_iter().cloned().collect()).build();
         let schema = schema.map_err(damaged)?;
         let rows = held(file, || RowIter::from_file_into(Box::new(CheckedFile(reader))).project(Some(schema)))?;
         let rows = rows.map_err(damaged)?;

@@ -9,12 +9,10 @@ use tickscope_analysis::{NodeRivals, RivalMethod};
 use crate::document::Block;
 use crate::drawn_figure::DrawnFigure;
 use crate::plot::{Axis, Figure, Ink, Room, Row, short};
-use crate::rivals::TimeUnit;
+use crate::rivals::{MOST_WITH_FIGURES, TimeUnit, chosen, us};
 
 /// Lines of one figure, each of which looks different from the others.
 const MOST_LINES: usize = 6;
-/// Nodes whose figures one file holds.
-const MOST_FILED: usize = 10;
 
 /// A line: its name, and its time and height, ns.
 type Line<'a> = (String, &'a [[i64; 2]]);
@@ -24,10 +22,10 @@ pub fn clock_figures(all: &[NodeRivals]) -> (Vec<DrawnFigure>, Vec<String>) {
     if all.is_empty() {
         return (Vec::new(), vec!["no figure of clocks: the run relates no two counters by a clock map".into()]);
     }
-    let shown = &all[..all.len().min(MOST_FILED)];
+    let shown: Vec<&NodeRivals> = chosen(all).into_iter().take(MOST_WITH_FIGURES).collect();
     let of_how_many = match all.len() - shown.len() {
         0 => String::new(),
-        more => format!(" The first {MOST_FILED} pairs of {}.", more + MOST_FILED),
+        more => format!(" {MOST_WITH_FIGURES} pairs of {}.", more + MOST_WITH_FIGURES),
     };
     let intervals: Vec<Figure> = shown.iter().flat_map(|node| intervals(node, Room::Wide)).map(|(_, of)| of).collect();
     let errors: Vec<Figure> = shown.iter().flat_map(|node| errors(node, Room::Wide)).collect();
@@ -52,7 +50,8 @@ pub(crate) const INTERVALS: &str = "Each method's interval over time, signed, as
                                     the acknowledgement. Beyond the dashed line at 0 it claims an offset.";
 const ERRORS: &str = "How far each method's value is from the truth, the greatest error of each piece of time; errors \
                       of 0 have no place among powers of ten.";
-const BOUNDS: &str = "Half the width of our interval for every pair, one below the other; the same axis for all.";
+const BOUNDS: &str = "Half the width of our interval for every pair at exchanges of its own, one below the other; the \
+                      same axis for all.";
 
 /// A figure for each method of a node, with the method's name.
 fn intervals(node: &NodeRivals, room: Room) -> Vec<(&str, Figure)> {
@@ -128,8 +127,7 @@ fn bounds(all: &[NodeRivals], room: Room) -> Option<Figure> {
     let names: Vec<String> = ours.iter().map(|(name, of)| format!("{name}: {}", widest(of))).collect();
     let mut figure = Figure::rows(x, &names, ROW, room);
     for (row, (_, method)) in ours.iter().enumerate() {
-        let points =
-            method.curve.iter().step_by(method.curve.len().div_ceil(COLUMNS)).map(|&[at, ns]| [time(at), ns as f64]);
+        let points = peaks(&method.curve, COLUMNS).map(|[at, ns]| [time(at), ns as f64]);
         let (points, row) = (points.collect::<Vec<_>>(), Row { number: row, shift: 0.0 });
         figure.profile(&points, (most as f64, ROW - 2.0), row, Ink::of(0));
     }
@@ -141,8 +139,16 @@ const ROW: f64 = 22.0;
 /// Points of a row.
 const COLUMNS: usize = 67;
 
+/// The highest of each piece of a curve, so many pieces at most.
+pub(crate) fn peaks(points: &[[i64; 2]], most: usize) -> impl Iterator<Item = [i64; 2]> {
+    let pieces = points.chunks(points.len().div_ceil(most).max(1));
+    pieces.filter_map(|piece| piece.iter().copied().max_by_key(|at| at[1]))
+}
+
+/// Of what is drawn, rounded up.
 fn widest(method: &RivalMethod) -> String {
-    method.half_width.map_or_else(String::new, |of| format!("at most ±{}", short(of.most_ns as f64)))
+    let most = method.curve.iter().map(|at| at[1]).max();
+    most.map_or_else(String::new, |ns| format!("at most ±{} there", us(ns)))
 }
 
 /// The place of a time on an axis that has room for all, and the axis.
@@ -186,6 +192,27 @@ pub(crate) fn of_all(all: &[NodeRivals]) -> Vec<Block> {
     vec![Block::heading("Bounds of all pairs over time"), Block::note(BOUNDS), figure]
 }
 
+/// Two nodes without a method.
+#[cfg(test)]
+pub(crate) fn no_rivals() -> NodeRivals {
+    NodeRivals {
+        domain: "b.tsc".parse().unwrap(),
+        reference: "a.tsc".parse().unwrap(),
+        methods: Vec::new(),
+        round_trips_ns: [None; 3],
+        round_trips: Vec::new(),
+        hertz: None,
+        declared_hertz: 1_000_000_000,
+        declared_tolerance_ppm: 0,
+        declared_by: "made up".into(),
+        published: None,
+        acknowledged: None,
+        refused: Vec::new(),
+        curves_from: 0,
+        fastest: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,19 +237,8 @@ mod tests {
     fn node(domain: &str, methods: usize) -> NodeRivals {
         NodeRivals {
             domain: domain.parse().unwrap(),
-            reference: "a.tsc".parse().unwrap(),
             methods: (1..=methods).map(|number| method(&format!("method {number}"), 1000 * number as i64)).collect(),
-            round_trips_ns: [None; 3],
-            round_trips: Vec::new(),
-            hertz: None,
-            declared_hertz: 1_000_000_000,
-            declared_tolerance_ppm: 0,
-            declared_by: "made up".into(),
-            published: None,
-            acknowledged: None,
-            refused: Vec::new(),
-            curves_from: 0,
-            fastest: Vec::new(),
+            ..no_rivals()
         }
     }
 
@@ -241,6 +257,17 @@ mod tests {
             styles.dedup();
             assert!(lines > 0 && styles.len() == lines, "{styles:?}");
         }
+    }
+
+    #[test]
+    fn the_highest_of_each_piece_of_a_curve_is_drawn_and_its_most_is_rounded_up() {
+        let curve: Vec<[i64; 2]> = (0..7).map(|at| [at, if at == 4 { 1_938_001 } else { 10 - at }]).collect();
+        let drawn: Vec<[i64; 2]> = peaks(&curve, 3).collect();
+        assert_eq!(drawn, [[0, 10], [4, 1_938_001], [6, 4]]);
+        let method = RivalMethod { curve, ..method("a", 1000) };
+        assert_eq!(widest(&method), "at most ±1938.001 µs there");
+        let named = RivalMethod { curve: vec![[0, 1_938_001], [1, 1]], ..method };
+        assert!(widest(&named).contains("1938.001"));
     }
 
     #[test]

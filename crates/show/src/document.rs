@@ -366,7 +366,14 @@ pub fn panel(title: &str, blocks: Vec<Block>) -> Panel {
 /// As a terminal shows them.
 pub(crate) fn text(blocks: &[Block]) -> String {
     let mut text = String::new();
-    blocks.iter().for_each(|block| block.text(&mut text, ""));
+    for (at, block) in blocks.iter().enumerate() {
+        // A terminal has no figures, and no heads of them.
+        let is_head = matches!(block, Block::Heading(_))
+            && matches!(blocks.get(at + 1), Some(Block::Figure(_) | Block::WideOrNarrow(_)));
+        if !is_head {
+            block.text(&mut text, "");
+        }
+    }
     text
 }
 
@@ -501,9 +508,7 @@ impl Document {
         }
         for part in self.parts.iter().filter(|part| !part.blocks.iter().all(Block::is_drawn)) {
             let _ = writeln!(text, "\n== {} ==", part.title);
-            for block in &part.blocks {
-                block.text(&mut text, "");
-            }
+            text += &self::text(&part.blocks);
         }
         text
     }

@@ -10,10 +10,11 @@ use tickscope_analysis::{Assumption, KnownBound, PairRelation, PairState, Relati
 use tickscope_store::{Event, EventKind, Run};
 use tickscope_tick::Label;
 
+use crate::clock_errors::peaks;
 use crate::document::{Block, Document, Panel, Panels, Words, panel, part};
 use crate::plot::{Axis, Figure, Ink};
 use crate::quantity::{count, counted, utc};
-use crate::rivals::{MOST_PAIRS, TimeUnit, frequencies, of_node, round_trips, us};
+use crate::rivals::{MOST_PAIRS, MOST_WITH_FIGURES, TimeUnit, chosen, frequencies, of_node, round_trips, us};
 use crate::text::Text;
 
 /// Up to so many pairs each has a figure of its own; of more, each machine has one with all its pairs.
@@ -43,10 +44,11 @@ pub fn relations_document(run: &Run, relations: &Relations, events: &[Event], ri
     let mut parts = vec![part("How well each pair is known", pairs), part("Over time", over_time(relations))];
     let all = &relations.rivals;
     if rivals {
-        let told = all.iter().take(MOST_PAIRS).flat_map(|node| of_node(node, true));
+        let shown = chosen(all).into_iter().take(MOST_PAIRS).enumerate();
+        let told = shown.flat_map(|(number, node)| of_node(node, true, number < MOST_WITH_FIGURES));
         parts.push(part("Beside other methods", told.chain(more(all.len(), MOST_PAIRS)).collect()).folded());
     }
-    let trips = round_trips(all.iter().take(MOST_LISTED));
+    let trips = round_trips(chosen(all).into_iter().take(MOST_LISTED));
     parts.push(part("Round trips", trips.into_iter().chain(more(all.len(), MOST_LISTED)).collect()).folded());
     parts.push(part("Frequencies", frequencies(all.iter(), &relations.reference)).folded());
     parts.push(part("What this rests on", rests_on(relations)));
@@ -91,10 +93,11 @@ fn lead(relations: &Relations) -> Vec<Block> {
         let alone = widest.direct.as_ref().map_or("nothing".into(), |direct| width(direct.half_width.median_ns));
         let narrowed = pairs.iter().filter(|pair| pair.is_narrowed()).count();
         lead.push(Block::paragraph(format!(
-            "{} of {} are bounded{}; at the median over time the widest, {}, to {} ({alone} {BY_ITSELF}). \
+            "{} of {} {} bounded{}; at the median over time the widest, {}, to {} ({alone} {BY_ITSELF}). \
              Narrower by way of other machines: {}.",
             count(known().count()),
             counted(pairs.len(), "pair"),
+            if pairs.len() == 1 { "is" } else { "are" },
             relations.length_ns.map_or(String::new(), |ns| format!(" over {} s", seconds(ns))),
             name(widest),
             width(bound.half_width.median_ns),
@@ -319,8 +322,7 @@ fn figure(lines: &[(Vec<[i64; 2]>, Ink)], words: &str) -> Block {
     let y = Axis::of_durations_by_spread(points().map(|at| at[1] as f64));
     let mut figure = Figure::plane(x.named("since the first exchange"), y.named("half-width"));
     for (points, ink) in lines {
-        let every = points.len().div_ceil(POINTS).max(1);
-        let drawn: Vec<[f64; 2]> = points.iter().step_by(every).map(|&[at, ns]| [time(at), ns as f64]).collect();
+        let drawn: Vec<[f64; 2]> = peaks(points, POINTS).map(|[at, ns]| [time(at), ns as f64]).collect();
         figure.curve(&drawn, *ink);
     }
     figure.block(words)

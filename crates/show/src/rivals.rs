@@ -1,5 +1,7 @@
 //! The run's bounds beside those of other methods: one table and one figure for each node.
 
+use std::collections::BTreeSet;
+
 use tickscope_analysis::{Acknowledged, Analysis, NodeRivals, PublishedError, RivalMethod, RoundTrips};
 use tickscope_store::{Event, EventKind};
 use tickscope_tick::Label;
@@ -10,17 +12,33 @@ use crate::quantity::{Unit, count};
 
 /// Pairs of nodes whose rivals are shown; the public JSON has all.
 pub(crate) const MOST_PAIRS: usize = 30;
+/// Pairs of nodes whose figures are drawn.
+pub(crate) const MOST_WITH_FIGURES: usize = 10;
 
 /// As a bound is stated of counters' rates: parts per million with three decimals, rounded up.
 const PARTS: i128 = 1_000_000_000;
 
 const MEANING: &str = "Each method's interval over the run, signed, as the method has it, and its true error where \
                        that is known. guaranteed: holds while the rate stays within rho; published: as the method's \
-                       authors state it, which no proof supports where the rate wanders; of one node: between two \
+                       authors state it, which no proof supports where the rate wanders; corrected: a published \
+                       method, of whose value half of the way there and back is taken off; of one node: between two \
                        stamps of it, what happened on the other; stated: what the program says of itself. chrony and \
                        ptp4l relate CLOCK_REALTIME, the others the nodes' counters; what they say of two nodes other \
-                       than the reference adds up. Table II is Cloudprofiler's size of error of a duration d by two \
+                       than the reference is the difference of both, with both bounds. Table II is \
+                       Cloudprofiler's size of error of a duration d by two \
                        exchanges D apart, half the longer of whose round trips is e.";
+
+/// The pairs, those first by which every node is in one, as far as it is in any.
+pub(crate) fn chosen(all: &[NodeRivals]) -> Vec<&NodeRivals> {
+    let mut seen: BTreeSet<&Label> = BTreeSet::new();
+    let (first, others): (Vec<_>, Vec<_>) = all.iter().partition(|node| {
+        let ends = [&node.domain, &node.reference];
+        let is_new = ends.iter().any(|end| !seen.contains(end));
+        seen.extend(ends);
+        is_new
+    });
+    [first, others].concat()
+}
 
 /// All that is compared; nothing, where nothing is.
 pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
@@ -28,7 +46,8 @@ pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
     if all.is_empty() {
         return Vec::new();
     }
-    let shown = || all.iter().take(MOST_PAIRS);
+    let all_chosen = chosen(all);
+    let shown = || all_chosen.iter().copied().take(MOST_PAIRS);
     let more = all.len().checked_sub(MOST_PAIRS).filter(|&more| more > 0);
     let more = more.map(|more| Block::paragraph(format!("{} more pairs are in the public JSON.", count(more))));
     let missing = events.iter().filter(|event| event.what == EventKind::RivalMissing);
@@ -37,7 +56,7 @@ pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
     [Block::heading("Beside other methods"), Block::note(MEANING)]
         .into_iter()
         .chain(clock_errors::of_all(all))
-        .chain(shown().flat_map(|node| of_node(node, all.len() > 1)))
+        .chain(shown().enumerate().flat_map(|(number, node)| of_node(node, all.len() > 1, number < MOST_WITH_FIGURES)))
         .chain(round_trips(shown()))
         .chain(frequencies(shown(), &analysis.reference))
         .chain(more)
@@ -129,13 +148,13 @@ enum End {
     Upper,
 }
 
-pub(crate) fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
+pub(crate) fn of_node(node: &NodeRivals, one_of_several: bool, is_drawn: bool) -> Vec<Block> {
     const COLUMNS: [&str; 8] =
         ["method", "bound", "samples", "least", "median", "most", "true error, median and most", "truth outside"];
     let title = format!("{} against {}", node.domain, node.reference);
     let table = Block::table(&title, &COLUMNS, node.methods.iter().map(row));
     let mut blocks: Vec<Block> = one_of_several.then(|| Block::heading(&title)).into_iter().chain([table]).collect();
-    blocks.extend(clock_errors::of_node(node));
+    blocks.extend(if is_drawn { clock_errors::of_node(node) } else { Vec::new() });
     blocks.extend(published(node));
     blocks.extend(
         node.acknowledged.as_ref().map(|found| Block::paragraph(format!("Return trip: {}", acknowledged(found)))),
@@ -179,7 +198,7 @@ pub(crate) fn acknowledged(found: &Acknowledged) -> String {
         more => format!(" {} more had no trace, or several acknowledgements.", count(more)),
     };
     format!(
-        "of {} durations with an acknowledgement the published value lies outside the guaranteed interval \
+        "of {} durations with an acknowledgement the corrected value lies outside the guaranteed interval \
          {} times. Acknowledgements left {} after the stamp (median; at most {}), which is taken off, and took \
          {shortest} to {longest} there and back, {median} at the median.{uncompared}",
         count(*compared),
@@ -229,4 +248,25 @@ impl TimeUnit {
 pub(crate) fn us(ns: i64) -> String {
     let unit = Unit(tickscope_tick::Unit::microseconds(1_000_000_000, 3));
     format!("{} {}", unit.up(ns), unit.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_is_in_one_of_the_pairs_that_are_shown_first() {
+        let pair = |domain: usize, reference: usize| {
+            let name = |node: usize| format!("n{node}.tsc").parse().unwrap();
+            NodeRivals { domain: name(domain), reference: name(reference), ..clock_errors::no_rivals() }
+        };
+        let all: Vec<NodeRivals> = (1..30)
+            .flat_map(|domain| (0..domain).map(move |reference| (domain, reference)))
+            .map(|of| pair(of.0, of.1))
+            .collect();
+        let chosen = chosen(&all);
+        assert_eq!(chosen.len(), all.len());
+        let shown: BTreeSet<&Label> = chosen[..29].iter().flat_map(|of| [&of.domain, &of.reference]).collect();
+        assert_eq!(shown.len(), 30);
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: a pair is compared with the same exchanges, whoever asks. Deliberately absent: the comparing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use tickscope_bracket::ClockMap;
@@ -24,6 +24,8 @@ pub(crate) struct RivalFiles<'a> {
     truth: Option<Truth>,
     /// What programs said of the reference.
     of_reference: Vec<RivalSample>,
+    /// What programs said of each node that was asked about, by its name.
+    said: BTreeMap<String, Vec<RivalSample>>,
     /// The two exchanges of each node with the reference that Min-RTT chooses, by the node's name.
     points: BTreeMap<String, Option<TwoPoint>>,
     /// Files that could not be read.
@@ -33,16 +35,28 @@ pub(crate) struct RivalFiles<'a> {
 impl<'a> RivalFiles<'a> {
     pub(crate) fn of(run: &'a Run) -> Result<Self, Error> {
         let (reference, truth) = (reference_node(run.manifest())?, Truth::of(run.manifest()));
-        let mut files =
-            Self { run, reference, truth, of_reference: Vec::new(), points: BTreeMap::new(), unread: Vec::new() };
+        let mut files = Self {
+            run,
+            reference,
+            truth,
+            of_reference: Vec::new(),
+            said: BTreeMap::new(),
+            points: BTreeMap::new(),
+            unread: Vec::new(),
+        };
         files.of_reference = files.samples(reference)?;
         Ok(files)
     }
 
     fn samples(&mut self, node: &Node) -> Result<Vec<RivalSample>, Error> {
+        if let Some(known) = self.said.get(node.name.as_str()) {
+            return Ok(known.clone());
+        }
         let listing = self.run.rivals(node.name.as_str())?;
         self.unread.extend(listing.refused);
-        Ok(listing.found.samples().collect())
+        let samples: Vec<RivalSample> = listing.found.samples().collect();
+        self.said.insert(node.name.to_string(), samples.clone());
+        Ok(samples)
     }
 
     /// A node against the reference, programs that were asked included.
@@ -68,8 +82,13 @@ impl<'a> RivalFiles<'a> {
         let (all, bursts) = asked_by_either(self.run, nodes)?;
         let points = [self.points_of(nodes[0])?, self.points_of(nodes[1])?];
         let own = bursts.as_ref().and_then(TwoPoint::of);
+        // Each says how far its clock is from one and the same; of one alone nothing follows for the two.
+        let [mut of_both, of_other] = [self.samples(nodes[0])?, self.samples(nodes[1])?];
+        let key = |sample: &RivalSample| (sample.program.clone(), sample.variant.clone());
+        let known: BTreeSet<_> = of_other.iter().map(key).collect();
+        of_both.retain(|sample| known.contains(&key(sample)));
         let comparing = self.comparing(nodes, map);
-        let found = comparing.all(&all, bursts, Vec::new(), &[]);
+        let found = comparing.all(&all, bursts, of_both, &of_other);
         let end = |at: usize| Some(AgainstReference { node: nodes[at], points: points[at]?, map: to_reference[at]? });
         let ends = end(0).zip(end(1)).map(|(node, from)| [node, from]);
         let published = own.zip(ends).map(|(own, ends)| comparing.of_others(&own, ends, self.reference));
