@@ -33,6 +33,7 @@ from prrt import measure_prrt
 from recorders import measure_rivals
 from sender import measure_sending
 from sustained import Pace, figures_of, measure_sustained, pace
+from table import measure_table
 
 INJECTION = "0:1000000000:12500:900:150000000000"
 
@@ -48,7 +49,7 @@ CRATES = {
     "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
     "codecs": ("store",), "java": ("stamp",), "sustained": ("cli", "store"), "load": ("load",),
     "noise": ("cli",),
-    "prrt": ("cli", "prrt"), "sending": ("cli",),
+    "prrt": ("cli", "prrt"), "sending": ("cli",), "table": ("cli", "analysis"),
 }
 
 
@@ -465,6 +466,14 @@ def sending(options):
     return measure_sending(options)
 
 
+# ---- 22. the table, beside DuckDB and Polars -------------------------------------------------------------------------
+
+
+def table(options):
+    """Bounds and all, beside plain quantiles of the same stages; and asked again: bench/table.py."""
+    return measure_table(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
@@ -473,7 +482,7 @@ BENCHMARKS = {
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
     "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained, "load": load,
     "java": java, "noise": noise, "prrt": prrt,
-    "sending": sending,
+    "sending": sending, "table": table,
 }
 
 
