@@ -94,8 +94,9 @@ impl Frame {
     }
 
     /// A local tick in this frame; an answer about it is exact.
+    #[inline]
     pub fn local(&self, at: Tick<Local>) -> Result<i64, Finding> {
-        near(at.get(), self.local, self.reach).ok_or(self.beyond(at.get()))
+        near(at.get(), self.local, self.reach).ok_or_else(|| self.beyond(at.get()))
     }
 
     /// A question about a tick that lies, or has its answer, out of reach.
@@ -113,6 +114,7 @@ fn difference(what: &'static str, index: Option<usize>, found: i64, first: i64, 
 }
 
 /// `found - first`, where that is less than `limit` either way.
+#[inline]
 fn near(found: i64, first: i64, limit: i64) -> Option<i64> {
     found.checked_sub(first).filter(|difference| difference.unsigned_abs() < limit.unsigned_abs())
 }

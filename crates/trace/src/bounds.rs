@@ -151,14 +151,11 @@ pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Dura
         let mut read = Read::between(clocks, stage);
         let on_path = matches!(stage.role, StageRole::Path | StageRole::EndToEnd).then(|| layout.is_inferred());
         let measured = Measured::of(columns, [from, to]).filter(|_| !repeats);
+        let added = read.as_mut().zip(measured).map(|(read, measured)| measured.add_to(read, on_path.is_some()));
+        tally.count += added.as_ref().map_or(0, |added| added.iter().filter(|&&added| added).count() as u64);
         for (row, &occurrence) in traces.occurrences().iter().enumerate() {
-            if let Some((read, measured)) = read.as_mut().zip(measured.as_ref()) {
-                let found = measured.at(row).filter(|([.., hi], _)| *hi >= 0 || on_path.is_none());
-                if let Some((values, ticks)) = found {
-                    tally.count += 1;
-                    read.add(values, ticks);
-                    continue;
-                }
+            if added.as_ref().is_some_and(|added| added[row]) {
+                continue;
             }
             if repeats && traces.repeats(row, [stage.from, stage.to]) {
                 continue;
@@ -211,11 +208,22 @@ impl<'a> Measured<'a> {
         alike.then_some(Self { valid, values: [estimate, lo, hi], ticks: [from, to] })
     }
 
-    /// Estimate, lo and hi of a row, and its ticks.
-    #[inline]
-    fn at(&self, row: usize) -> Option<([i64; 3], [i64; 2])> {
-        let has = self.valid.is_empty() || self.valid[row];
-        has.then(|| (self.values.map(|of| of[row]), self.ticks.map(|of| of[row])))
+    /// Adds the durations that nothing else is to be asked of; returns which. On the path that is none whose longest
+    /// is negative.
+    fn add_to(&self, read: &mut Read, on_path: bool) -> Vec<bool> {
+        let [estimate, lo, hi] = self.values;
+        let [from, to] = self.ticks;
+        let mut added = if self.valid.is_empty() { vec![true; estimate.len()] } else { self.valid.to_vec() };
+        let ticks = from.iter().zip(to);
+        for ((((added, &estimate), &lo), &hi), (&from, &to)) in
+            added.iter_mut().zip(estimate).zip(lo).zip(hi).zip(ticks)
+        {
+            *added &= hi >= 0 || !on_path;
+            if *added {
+                read.add([estimate, lo, hi], [from, to]);
+            }
+        }
+        added
     }
 }
 

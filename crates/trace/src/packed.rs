@@ -23,21 +23,20 @@ enum Offsets {
 }
 
 impl Packed {
-    /// `count` numbers, of which `at` is each by its place.
-    pub fn of(count: usize, at: impl Fn(usize) -> u64) -> Self {
+    /// Those numbers.
+    pub fn of(values: impl Iterator<Item = u64> + Clone) -> Self {
         let (mut least, mut most) = (u64::MAX, 0);
-        for place in 0..count {
-            let value = at(place);
+        for value in values.clone() {
             least = least.min(value);
             most = most.max(value);
         }
-        let offset = |place| at(place).wrapping_sub(least);
+        let offsets = values.map(|value| value.wrapping_sub(least));
         let offsets = match most.wrapping_sub(least) {
             0 => Offsets::None,
-            span if span <= u8::MAX.into() => Offsets::Bytes((0..count).map(|place| offset(place) as u8).collect()),
-            span if span <= u16::MAX.into() => Offsets::Shorts((0..count).map(|place| offset(place) as u16).collect()),
-            span if span <= u32::MAX.into() => Offsets::Words((0..count).map(|place| offset(place) as u32).collect()),
-            _ => Offsets::Whole((0..count).map(offset).collect()),
+            span if span <= u8::MAX.into() => Offsets::Bytes(offsets.map(|offset| offset as u8).collect()),
+            span if span <= u16::MAX.into() => Offsets::Shorts(offsets.map(|offset| offset as u16).collect()),
+            span if span <= u32::MAX.into() => Offsets::Words(offsets.map(|offset| offset as u32).collect()),
+            _ => Offsets::Whole(offsets.collect()),
         };
         Self { least, most, offsets }
     }

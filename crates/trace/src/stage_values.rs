@@ -234,12 +234,12 @@ impl StageValues {
 
 impl Chunk {
     fn of([estimates, lower, upper]: [&[i64]; 3]) -> Self {
-        let values = estimates.len();
+        let apart = |(low, high): (&i64, &i64)| high.wrapping_sub(*low) as u64;
         Self {
-            values,
-            estimate: Packed::of(values, |at| in_order(estimates[at])),
-            below: Packed::of(values, |at| estimates[at].wrapping_sub(lower[at]) as u64),
-            above: Packed::of(values, |at| upper[at].wrapping_sub(estimates[at]) as u64),
+            values: estimates.len(),
+            estimate: Packed::of(estimates.iter().copied().map(in_order)),
+            below: Packed::of(lower.iter().zip(estimates).map(apart)),
+            above: Packed::of(estimates.iter().zip(upper).map(apart)),
         }
     }
 
