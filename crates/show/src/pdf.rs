@@ -2,7 +2,7 @@
 //!
 //! Text is in Helvetica, which every reader of PDF has: no font is embedded and none need be installed. Assumes: nested
 //! drawings are as large as their view boxes, so that places only shift. Guarantees: an element that is not known is an
-//! error, never left out. Deliberately absent: transparency; what shines through is drawn lighter.
+//! error, never left out; what shines through in the one does so in the other.
 
 use pdf_writer::{Content, Finish, Name, Pdf, Rect, Ref, Str};
 use roxmltree::{Document, Node};
@@ -34,7 +34,7 @@ pub(crate) fn pdf(svg: &str) -> Result<Vec<u8>, String> {
     let parsed = Document::parse(svg).map_err(|e| e.to_string())?;
     let root = parsed.root_element();
     let [left, top, width, height] = view_box(root)?;
-    let mut drawn = Drawing { content: Content::new(), height };
+    let mut drawn = Drawing { content: Content::new(), height, opacity: 1.0, opacities: Vec::new() };
     let none = Style {
         fill: Some([0.0; 3]),
         stroke: None,
@@ -45,10 +45,10 @@ pub(crate) fn pdf(svg: &str) -> Result<Vec<u8>, String> {
         bold: false,
     };
     drawn.children(root, none, [-left, -top])?;
-    Ok(page(&drawn.content.finish(), width, height))
+    Ok(page(drawn, width, height))
 }
 
-fn page(content: &[u8], width: f32, height: f32) -> Vec<u8> {
+fn page(Drawing { content, opacities, .. }: Drawing, width: f32, height: f32) -> Vec<u8> {
     let [catalog, tree, sheet, stream] = [1, 2, 3, 4].map(Ref::new);
     let mut pdf = Pdf::new();
     pdf.catalog(catalog).pages(tree);
@@ -61,19 +61,39 @@ fn page(content: &[u8], width: f32, height: f32) -> Vec<u8> {
         fonts.pair(Name(name), Ref::new(number));
     }
     fonts.finish();
+    let mut states = resources.ext_g_states();
+    for rank in 0..opacities.len() {
+        states.pair(Name(&opacity_name(rank)), opacity_ref(rank));
+    }
+    states.finish();
     resources.finish();
     page.finish();
     for (number, (_, base)) in (5..).zip(FONTS) {
         pdf.type1_font(Ref::new(number)).base_font(Name(base)).encoding_predefined(Name(b"WinAnsiEncoding"));
     }
-    pdf.stream(stream, content);
+    for (rank, &opacity) in opacities.iter().enumerate() {
+        pdf.ext_graphics(opacity_ref(rank)).non_stroking_alpha(opacity);
+    }
+    pdf.stream(stream, &content.finish());
     pdf.finish()
+}
+
+fn opacity_name(rank: usize) -> Vec<u8> {
+    format!("G{rank}").into_bytes()
+}
+
+fn opacity_ref(rank: usize) -> Ref {
+    Ref::new(5 + FONTS.len() as i32 + rank as i32)
 }
 
 struct Drawing {
     content: Content,
     /// Height of the page; PDF counts from below.
     height: f32,
+    /// That of what is filled now.
+    opacity: f32,
+    /// Every other that was asked for.
+    opacities: Vec<f32>,
 }
 
 impl Drawing {
@@ -91,29 +111,41 @@ impl Drawing {
             "g" => self.children(node, style, [dx, dy])?,
             "svg" => {
                 let [left, top, wide, high] = view_box(node)?;
+                let opacity = self.opacity;
                 self.content.save_state();
                 self.content.rect(x("x")?, y("y")? - high, wide, high).clip_nonzero().end_path();
                 self.children(node, style, [x("x")? - left, dy + number(node, "y")? - top])?;
                 self.content.restore_state();
+                self.opacity = opacity;
             }
             "rect" => {
                 let [wide, high] = [number(node, "width")?, number(node, "height")?];
-                self.content.rect(x("x")?, y("y")? - high, wide, high);
-                self.paint(style);
+                // Without a width or a height it is not drawn, not even its edge.
+                if wide > 0.0 && high > 0.0 {
+                    self.begin(style);
+                    self.content.rect(x("x")?, y("y")? - high, wide, high);
+                    self.paint(style);
+                }
             }
             "line" => {
+                let style = Style { fill: None, ..style };
+                self.begin(style);
                 self.content.move_to(x("x1")?, y("y1")?).line_to(x("x2")?, y("y2")?);
-                self.paint(Style { fill: None, ..style });
+                self.paint(style);
             }
             "circle" => {
+                self.begin(style);
                 self.circle([x("cx")?, y("cy")?], number(node, "r")?);
                 self.paint(style);
             }
             "polyline" => {
+                let style = Style { fill: None, ..style };
+                self.begin(style);
                 self.corners(node, [dx, dy])?;
-                self.paint(Style { fill: None, ..style });
+                self.paint(style);
             }
             "polygon" => {
+                self.begin(style);
                 self.corners(node, [dx, dy])?;
                 self.content.close_path();
                 self.paint(style);
@@ -122,6 +154,20 @@ impl Drawing {
             other => return Err(wrong("an element that figures have", &format!("<{other}>"))),
         }
         Ok(())
+    }
+
+    /// Sets how far what is filled next covers what is below it.
+    fn fill_with(&mut self, opacity: f32) {
+        if opacity == self.opacity {
+            return;
+        }
+        let known = self.opacities.iter().position(|&known| known == opacity);
+        let rank = known.unwrap_or(self.opacities.len());
+        if known.is_none() {
+            self.opacities.push(opacity);
+        }
+        self.content.set_parameters(Name(&opacity_name(rank)));
+        self.opacity = opacity;
     }
 
     /// A path through the points of an element.
@@ -135,15 +181,19 @@ impl Drawing {
         Ok(())
     }
 
-    fn paint(&mut self, style: Style) {
-        let lighter = |colour: [f32; 3]| colour.map(|of| 1.0 - (1.0 - of) * style.opacity);
-        if let Some([r, g, b]) = style.fill.map(lighter) {
+    /// Sets what the next path is painted with, which PDF wants before the path.
+    fn begin(&mut self, style: Style) {
+        if let Some([r, g, b]) = style.fill {
+            self.fill_with(style.opacity);
             self.content.set_fill_rgb(r, g, b);
         }
         if let Some([r, g, b]) = style.stroke {
             self.content.set_stroke_rgb(r, g, b).set_line_width(style.width);
             self.content.set_dash_pattern(style.dashes.into_iter().flatten(), 0.0);
         }
+    }
+
+    fn paint(&mut self, style: Style) {
         match (style.fill, style.stroke) {
             (Some(_), Some(_)) => self.content.fill_nonzero_and_stroke(),
             (Some(_), None) => self.content.fill_nonzero(),
@@ -172,6 +222,7 @@ impl Drawing {
             _ => x,
         };
         let [r, g, b] = style.fill.unwrap_or_default();
+        self.fill_with(style.opacity);
         self.content.set_fill_rgb(r, g, b).begin_text();
         self.content.set_font(Name(FONTS[usize::from(style.bold)].0), style.font_size);
         self.content.next_line(start, y).show(Str(&letters)).end_text();
@@ -271,8 +322,8 @@ mod tests {
         let bytes = pdf(SVG).unwrap();
         let text = String::from_utf8_lossy(&bytes);
         assert!(text.starts_with("%PDF-") && text.contains("/MediaBox [0 0 100 50]"), "{text}");
-        // 1 + 10 from the left, 50 - 2 - 4 from below; half of the way from its colour to white.
-        assert!(text.contains("11 44 3 4 re") && text.contains("0.52156866 0.68039215 0.8392157 rg"), "{text}");
+        // 1 + 10 from the left, 50 - 2 - 4 from below.
+        assert!(text.contains("11 44 3 4 re") && text.contains("0.043137256 0.36078432 0.6784314 rg"), "{text}");
         // The inner drawing begins at 20 + 10, and is cut off at its edges.
         assert!(text.contains("30 25 30 20 re\nW") && text.contains("30 45 m\n34 35 l"), "{text}");
         // 5, space, micro sign and s are 556 + 278 + 556 + 500 thousandths wide.
@@ -281,11 +332,36 @@ mod tests {
     }
 
     #[test]
+    fn what_shines_through_in_the_svg_does_so_in_the_pdf_and_nothing_after_it() {
+        let text = String::from_utf8_lossy(&pdf(SVG).unwrap()).into_owned();
+        let [faint, rect, line, full, words] = ["/G0 gs", "11 44 3 4 re", "30 45 m", "/G1 gs", "BT"].map(|of| {
+            assert_eq!(text.matches(of).count(), 1, "{of}: {text}");
+            text.find(of).unwrap()
+        });
+        assert!(faint < rect && rect < line && line < full && full < words, "{text}");
+        assert!(text.contains("/ca 0.5") && text.contains("/ca 1"), "{text}");
+        // Within a drawing of its own it ends with that.
+        let nested = "<svg viewBox=\"0 0 9 9\"><svg x=\"0\" y=\"0\" viewBox=\"0 0 9 9\">\
+            <circle r=\"1\" fill-opacity=\"0.4\"/></svg><circle r=\"2\" fill-opacity=\"0.4\"/></svg>";
+        let text = String::from_utf8_lossy(&pdf(nested).unwrap()).into_owned();
+        assert_eq!((text.matches("/G0 gs").count(), text.matches("/ca 0.4").count()), (2, 1), "{text}");
+    }
+
+    #[test]
+    fn a_bar_of_no_length_has_no_edge() {
+        let drawn = |wide: &str| {
+            let bar = format!("<rect width=\"{wide}\" height=\"4\" stroke=\"#000000\"/>");
+            String::from_utf8_lossy(&pdf(&format!("<svg viewBox=\"0 0 9 9\">{bar}</svg>")).unwrap()).contains(" re")
+        };
+        assert!(!drawn("0") && drawn("0.1"));
+    }
+
+    #[test]
     fn a_polygon_is_closed_and_filled() {
         let bytes =
             pdf("<svg viewBox=\"0 0 9 9\"><polygon points=\"1,1 3,1 3,4\" style=\"fill:#ff0000\"/></svg>").unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        assert!(text.contains("1 8 m\n3 8 l\n3 5 l\nh\n1 0 0 rg\nf"), "{text}");
+        assert!(text.contains("1 0 0 rg\n1 8 m\n3 8 l\n3 5 l\nh\nf"), "{text}");
     }
 
     #[test]
