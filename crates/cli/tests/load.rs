@@ -108,6 +108,55 @@ fn e2e_datagrams_that_come_back_are_told_apart_by_their_ids() {
 }
 
 #[test]
+fn e2e_an_echo_that_comes_twice_is_strange_and_makes_the_load_invalid() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut bytes = [0; 1000];
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            for _ in 0..2 {
+                socket.send_to(&bytes[..length], from).unwrap();
+            }
+        }
+    });
+    let options = ["--rate", "500", "--seconds", "0.2", "--senders", "2", "--replies", "echo", "--linger", "60"];
+    let found = report(&mut load("udp", address, &options), 0);
+    // The last one's second echo may come after all have one.
+    assert!(found["replies"] == 100 && found["strange"].as_u64().unwrap() >= 90, "{found:#}");
+    assert!(found["valid"] == false && found["why"].to_string().contains("of no tuple that waited"), "{found:#}");
+}
+
+#[test]
+fn e2e_a_tuple_that_is_refused_is_stamped_as_such_and_has_no_reply() {
+    let (address, _) = serve(1, |mut stream| {
+        let (mut piece, mut answered) = ([0; 4096], 0_u64);
+        while let Ok(length @ 1..) = stream.read(&mut piece) {
+            for _ in piece[..length].iter().filter(|&&byte| byte == b'\n') {
+                answered += 1;
+                stream.write_all(if answered.is_multiple_of(4) { b"-ERR\n" } else { b"+OK\n" }).unwrap();
+            }
+        }
+    });
+    let site = Site::new("load-refused");
+    let lines = site.path("lines");
+    std::fs::write(&lines, "PING\n").unwrap();
+    let (tickscope, lines) = (env!("CARGO_BIN_EXE_tickscope"), lines.display());
+    let text = format!(
+        "run = {{ name = \"refused\", seconds = 0.2 }}\nnetwork.kind = \"loopback\"\nclock.reference = \"load\"\n\
+         [layout]\npath = [\"load.send\", \"load.reply\"]\nbranches = [\"load.send > load.refused\"]\n\
+         [[node]]\nname = \"load\"\nends_run = true\ncommand = [\"{tickscope}\", \"load\", \"tcp\", \
+         \"{address}\", \"--rate\", \"1000\", \"--seconds\", \"0.2\", \"--lines\", \"{lines}\", \"--replies\", \
+         \"lines\", \"--linger\", \"60\"]\n"
+    );
+    let shown = Ended::of(site.run_command(&text).stderr(Stdio::piped())).json(0);
+    let count = |name: &str| {
+        let stages = shown["stages"].as_array().unwrap();
+        stages.iter().find(|stage| stage["stage"] == name).unwrap_or_else(|| panic!("{shown:#}"))["count"].clone()
+    };
+    assert_eq!((count("load.send>load.reply"), count("load.send>load.refused")), (150.into(), 50.into()));
+}
+
+#[test]
 fn e2e_a_target_that_answers_nothing_ends_with_1_where_replies_were_asked_for() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = ["--rate", "100", "--seconds", "0.1", "--linger", "0.1", "--size", "65507"];
@@ -188,6 +237,7 @@ fn e2e_what_cannot_be_sent_is_refused_before_anything_is() {
         ("http", &["--path", "a b"], "--path"),
         ("tcp", &["--linger=-1"], "--linger"),
         ("tcp", &["--pill", "7", "--replies", "lines"], "--pill"),
+        ("tcp", &["--pill", "7", "--rate", "10", "--seconds", "1"], "a pill whose id no tuple has, found 7"),
         ("kafka", &[], "--topic: expected a name"),
         ("kafka", &["--topic", "a/b"], "--topic: expected a name"),
         ("kafka", &["--topic", "a", "--replies", "echo"], "http and kafka their own"),

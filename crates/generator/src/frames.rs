@@ -92,6 +92,13 @@ impl Share {
     pub fn id(self, number: u64) -> i64 {
         self.first_id + self.place(number) as i64
     }
+
+    /// The number of this sender's tuple of that id.
+    pub fn number_of(self, id: i64) -> Option<u64> {
+        let place = u64::try_from(id.checked_sub(self.first_id)?).ok()?.checked_sub(self.number as u64)?;
+        let senders = self.senders as u64;
+        (place % senders == 0).then(|| place / senders)
+    }
 }
 
 /// What surrounds a tuple.

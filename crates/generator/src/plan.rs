@@ -180,6 +180,16 @@ impl GeneratorPlan {
         if self.pill.is_some() && self.replies != Replies::None {
             return Err(Error::input("expected no replies with a pill, found both. Leave --pill or --replies out"));
         }
+        // A tuple more for what rounding leaves.
+        let hertz = self.rate.events() as f64 / self.rate.seconds() as f64;
+        let tuples_sent = (hertz * self.lasts.as_secs_f64()).ceil() as i64 + 1;
+        let is_tuple = |pill: i64| (self.first_id..self.first_id.saturating_add(tuples_sent)).contains(&pill);
+        if let Some(pill) = self.pill.filter(|&pill| is_tuple(pill)) {
+            return Err(Error::input(format!(
+                "expected a pill whose id no tuple has, found {pill}, while ids from {} on are sent. Use -1",
+                self.first_id
+            )));
+        }
         let same = tuples.iter().all(|tuple| tuple.len() == tuples[0].len());
         if self.replies == Replies::Echo && (self.id.is_none() || !same) {
             return Err(Error::input(

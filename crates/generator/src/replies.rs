@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use tickscope_stamp::Channel;
+use tickscope_stamp::{Channel, Fields, Ordering};
 
 use crate::frames::{IdPlace, Share};
 use crate::link::{Link, Took};
 use crate::{Replies, http, kafka};
 
 const BUFFER_BYTES: usize = 256 << 10;
+/// Of one reply.
+const MOST_BYTES: usize = 64 << 20;
 
 /// What is known of a sender while it sends.
 #[derive(Default)]
@@ -21,7 +23,7 @@ pub(crate) struct Progress {
     pub over: AtomicBool,
 }
 
-/// Replies of a sender.
+/// Replies of a sender: each is of a tuple that had none before.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ReplyCounts {
     pub replies: u64,
@@ -49,6 +51,10 @@ pub(crate) struct Reader<'a> {
     pub share: Share,
     pub progress: &'a Progress,
     pub channel: Channel,
+    /// Where refusals are stamped, from the first on: they are no replies of work that was done.
+    pub refusals: Option<Channel>,
+    /// By place, a bit a tuple of this sender: those whose echo came.
+    pub echoed: Vec<u64>,
 }
 
 impl Reader<'_> {
@@ -62,6 +68,12 @@ impl Reader<'_> {
                 return (counts, None);
             }
             if filled == buffer.len() {
+                if filled >= MOST_BYTES {
+                    let why = format!(
+                        "expected a reply of at most {MOST_BYTES} bytes, found a longer one. Check what listens there"
+                    );
+                    return (counts, Some(why));
+                }
                 buffer.resize(2 * filled, 0);
             }
             match self.link.read(&mut buffer[filled..]) {
@@ -86,14 +98,15 @@ impl Reader<'_> {
     }
 
     /// Takes the replies that are whole; answers how many bytes they were.
-    fn take(&self, bytes: &[u8], counts: &mut ReplyCounts) -> Result<usize, String> {
+    fn take(&mut self, bytes: &[u8], counts: &mut ReplyCounts) -> Result<usize, String> {
         let mut at = 0;
         while let Some(Reply { length, well, tuples }) = self.reply(&bytes[at..], counts.replies)? {
+            counts.strange += u64::from(tuples == 0);
             for _ in 0..tuples {
                 let id = self.id_of(&bytes[at..at + length], counts.replies);
                 match id.filter(|_| counts.replies < self.progress.sent.load(Relaxed)) {
                     Some(id) => {
-                        self.channel.stamp(id);
+                        if well { &self.channel } else { self.refusals()? }.stamp(id);
                         counts.replies += 1;
                         counts.refused += u64::from(!well);
                     }
@@ -103,6 +116,14 @@ impl Reader<'_> {
             at += length;
         }
         Ok(at)
+    }
+
+    fn refusals(&mut self) -> Result<&Channel, String> {
+        if self.refusals.is_none() {
+            let opened = Channel::open("refused", Ordering::After, Fields::Slim).map_err(|why| why.to_string())?;
+            self.refusals = Some(opened);
+        }
+        Ok(self.refusals.as_ref().expect("just opened"))
     }
 
     /// The first reply, where so many tuples had theirs before it.
@@ -123,11 +144,18 @@ impl Reader<'_> {
         })
     }
 
-    /// The id of the tuple that a reply is for: it says so, or they come in order.
-    fn id_of(&self, reply: &[u8], number: u64) -> Option<i64> {
-        match (self.form, self.id) {
-            (Replies::Echo, Some(place)) => place.read(reply),
-            _ => Some(self.share.id(number)),
+    /// The id of the tuple that a reply is for: it says so, or they come in order. `None`: of none that was sent, or of
+    /// one whose echo came before.
+    fn id_of(&mut self, reply: &[u8], number: u64) -> Option<i64> {
+        let (Replies::Echo, Some(place)) = (self.form, self.id) else { return Some(self.share.id(number)) };
+        let id = place.read(reply)?;
+        let own = self.share.number_of(id).filter(|own| *own < self.progress.sent.load(Relaxed))?;
+        let (word, bit) = (usize::try_from(own / 64).ok()?, 1 << (own % 64));
+        if self.echoed.len() <= word {
+            self.echoed.resize(word + 1, 0);
         }
+        let is_first = self.echoed[word] & bit == 0;
+        self.echoed[word] |= bit;
+        is_first.then_some(id)
     }
 }

@@ -91,6 +91,9 @@ impl Tally {
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000).div_ceil(u128::from(hertz)) as u64;
         let faults = self.lateness.faults();
         let sent = self.lateness.sent();
+        let strange = self.replies.map(|counts| counts.strange).filter(|&count| count > 0).map(|count| {
+            format!("replies: {count} of no tuple that waited for one, so nobody can tell whose the others are")
+        });
         LoadReport {
             version: 1,
             sent,
@@ -113,8 +116,8 @@ impl Tally {
                 worst_ns: ns(self.lateness.worst_ticks()),
             },
             ended: self.ended.clone(),
-            valid: faults.is_empty(),
-            why: faults.iter().map(|fault| format!("schedule: {fault}")).collect(),
+            valid: faults.is_empty() && strange.is_none(),
+            why: faults.iter().map(|fault| format!("schedule: {fault}")).chain(strange).collect(),
         }
     }
 }

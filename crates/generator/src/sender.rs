@@ -174,7 +174,8 @@ impl Sending<'_> {
         let channel = Channel::open("reply", Ordering::After, Fields::Slim)?;
         let (form, id, share) = (self.plan.replies, self.plan.id, self.share);
         let tuple_bytes = self.plan.tuples.all()[0].len();
-        Ok(Reader { link, form, tuple_bytes, id, share, progress, channel }.read())
+        let (refusals, echoed) = (None, Vec::new());
+        Ok(Reader { link, form, tuple_bytes, id, share, progress, channel, refusals, echoed }.read())
     }
 
     /// Sends what is due when it is due.
