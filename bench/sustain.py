@@ -9,7 +9,8 @@ Cloudprofiler's; bisection by the first loss; and MLRsearch (RFC 9971) with the 
 `pip install MLRsearch==1.2.1` was done. All ask one simulated queue; time is that of the trials.
 
 The queue is a fluid: its capacity wanders by 2 % (first order, steps of 10 ms) around 100 000 a second, it has room for
-so many, and begins each trial empty. Prints a line of JSON for each kind of search and size of buffer, then a table.
+so many, and begins each trial empty; the last row of each search is of one that does nothing for 100 ms of each second.
+Prints a line of JSON for each kind of search and size of buffer, then a table.
 """
 
 import argparse
@@ -22,24 +23,28 @@ import subprocess
 CAPACITY_HZ = 100_000
 BUFFERS = [1, 100, 10_000, 100_000]
 STEP_S, WANDER = 0.01, 0.02
+PIECES = 40
 TRIAL_S = 2.0
 FROM_HZ, TO_HZ, PRECISION = 20_000, 400_000, 0.01
 LOST, LAG = 0.005, 0.005
 
 
 class Queue:
-    """One system under test; `trial` offers a rate for some seconds."""
+    """One system under test; `trial` offers a rate for some seconds. It does nothing for `stall_s` of each second."""
 
-    def __init__(self, buffer, seed):
-        self.buffer, self.draw = buffer, random.Random(seed)
+    def __init__(self, buffer, seed, stall_s=0.0):
+        self.buffer, self.draw, self.stall_s = buffer, random.Random(seed), stall_s
         self.seconds, self.trials = 0.0, 0
 
     def trial(self, rate, seconds=TRIAL_S):
         """What was offered, what was lost, and the backlog at each step."""
         steps, wander, backlog, lost, over_time = round(seconds / STEP_S), 0.0, 0.0, 0.0, []
-        for _ in range(steps):
+        phase = self.draw.random()
+        for step in range(steps):
+            stalls = (step * STEP_S + phase) % 1.0 < self.stall_s
             wander = 0.5 * wander + WANDER * math.sqrt(0.75) * self.draw.gauss(0, 1)
-            backlog = max(0.0, backlog + (rate - CAPACITY_HZ * (1 + wander)) * STEP_S)
+            capacity = 0.0 if stalls else CAPACITY_HZ * (1 + wander)
+            backlog = max(0.0, backlog + (rate - capacity) * STEP_S)
             lost += max(0.0, backlog - self.buffer)
             backlog = min(backlog, self.buffer)
             over_time.append(backlog)
@@ -49,11 +54,11 @@ class Queue:
 
 
 def verdict(rate, offered, lost, backlog):
-    """As `crates/analysis/src/sustain.rs` judges, of means and medians in the first and the last quarter."""
-    quarter = len(backlog) // 4
-    first, last = backlog[:quarter], backlog[-quarter:]
-    grown = (statistics.mean(last) - statistics.mean(first)) * 4 / 3 / offered
-    lag = (statistics.median(last) - statistics.median(first)) / CAPACITY_HZ / (3 * quarter * STEP_S)
+    """As `crates/analysis/src/sustain.rs` judges, of the least fortieth of either half."""
+    count = len(backlog) // PIECES
+    pieces = [statistics.mean(backlog[at * count:(at + 1) * count]) for at in range(PIECES)]
+    grown = min(pieces[PIECES // 2:]) - min(pieces[:PIECES // 2])
+    lag, grown = grown / CAPACITY_HZ / (PIECES // 2 * count * STEP_S), 2 * grown / offered
     if lost / offered > LOST:
         return "dropped"
     if lost / offered + max(grown, 0) > LOST:
@@ -122,24 +127,27 @@ def main():
     options = parser.parse_args()
     table = []
     for name, kind in kinds(options.search).items():
-        for buffer in BUFFERS:
-            queues = [Queue(buffer, seed) for seed in range(options.seeds)]
+        for buffer, stall_s in [*((buffer, 0.0) for buffer in BUFFERS), (BUFFERS[-1], 0.1)]:
+            queues = [Queue(buffer, seed, stall_s) for seed in range(options.seeds)]
             found = [kind(queue) for queue in queues]
             if None in found:
                 print(f"left out: {name}, which is not installed (pip install MLRsearch==1.2.1)")
                 break
             row = {
-                "search": name, "buffer": buffer, "seeds": options.seeds,
-                "bias": statistics.mean(found) / CAPACITY_HZ - 1, "deviation": statistics.pstdev(found) / CAPACITY_HZ,
+                "search": name, "buffer": buffer, "stall_s": stall_s, "seeds": options.seeds,
+                "bias": statistics.mean(found) / CAPACITY_HZ / (1 - stall_s) - 1,
+                "deviation": statistics.pstdev(found) / CAPACITY_HZ,
                 "seconds": statistics.median(queue.seconds for queue in queues),
                 "trials": statistics.median(queue.trials for queue in queues),
             }
             print(json.dumps(row), flush=True)
             table.append(row)
-    print("\n| search | buffer | bias % | deviation % | s of trials | trials |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| search | buffer | stalled | bias % | deviation % | s of trials | trials |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for row in table:
         figures = f"{100 * row['bias']:+.2f} | {100 * row['deviation']:.2f}"
-        print(f"| {row['search']} | {row['buffer']} | {figures} | {row['seconds']:.0f} | {row['trials']:.0f} |")
+        cells = [row["search"], row["buffer"], f"{100 * row['stall_s']:.0f} %", figures]
+        print(f"| {' | '.join(map(str, cells))} | {row['seconds']:.0f} | {row['trials']:.0f} |")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,24 @@
 //!
 //! Idea: an overloaded system that has a queue loses nothing until that is full, so loss alone finds a rate that is too
 //! high. What the backlog grows by is counted as loss (MLRsearch, RFC 9971, knows loss alone): by the mean number of
-//! traces under way in the last quarter of the trial, less that in the first. Delays that grow by a second in so many
-//! are the lag, of the medians of both quarters. Both are asked of the ends of the intervals that show the least of it,
-//! so that no clock makes a system fail. A system may also lose nothing and answer in time what it takes, but take it
+//! traces under way in that fortieth of the trial where it is least, in the second half less in the first: a system
+//! that stalls now and then, and catches up between, has its least backlog between. Delays that grow by a second in so
+//! many are the lag, of the least means of both halves. Both are asked of the ends of the intervals that show the least
+//! of it, so that no clock makes a system fail. A system may also lose nothing and answer in time what it takes, but
+//! take it
 //! too late: a sender that says for how long it was blocked tells of that. A trial that says nothing, because its
 //! generator was late, stamps were lost or evidence contradicts itself, is invalid: it counts for neither side.
 //!
-//! Assumes: the stage begins where work is offered; arrivals are spread evenly over the trial. Guarantees: a verdict
+//! Assumes: the stage begins where work is offered; arrivals are spread evenly over the trial; a system that catches up
+//! does so within half of it. Guarantees: a verdict
 //! has its reason; integers alone decide. Deliberately absent: which rate is tried next (`tickscope_experiment`).
 
 use std::path::Path;
 
 use serde::Serialize;
-use tickscope_store::{ParameterValue, TrialRecord, TrialState};
+use tickscope_store::{Event, EventKind, ParameterValue, Run, TrialRecord, TrialState};
 use tickscope_tick::counted;
+use tickscope_trace::Layout;
 
 use crate::error::Error;
 use crate::query::Query;
@@ -24,8 +28,9 @@ use crate::spans::Span;
 use crate::sweep::{TrialRun, blocked_ppm};
 
 const MILLION: i128 = 1_000_000;
-/// Pieces of a trial's time that have a mean delay each.
+/// Pieces of a trial's time that have a mean delay and a mean backlog each.
 const PIECES: usize = 40;
+const HALF: usize = PIECES / 2;
 
 /// What a trial may lose, and by what delays may grow.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,6 +43,8 @@ pub struct SustainRule {
     pub lag_ppm: u32,
     /// The share of its time, in a million, for which a sender may be blocked.
     pub blocked_ppm: u32,
+    /// Whether growth of the backlog and of delays counts; else loss alone decides, as it is published.
+    pub growth: bool,
 }
 
 /// What a trial says of its rate, from best to worst.
@@ -185,8 +192,10 @@ pub fn judged(root: &Path, record: &TrialRecord, rate: ParameterValue, rule: &Su
             Err(why) => (SustainVerdict::Invalid, why.to_string(), None),
         },
         (state, _) => {
-            // Of evidence that contradicts itself nobody can tell; a program that ended too soon did not sustain it.
-            let failed = state == TrialState::Failed && !Error::of_code(record.code, "").is_finding();
+            // Of evidence that contradicts itself nobody can tell, nor where the tool failed, as for want of room; a
+            // program that ended too soon did not sustain it.
+            let of_program = || record.folder.as_ref().is_some_and(|folder| a_program_failed(&root.join(folder)));
+            let failed = state == TrialState::Failed && !Error::of_code(record.code, "").is_finding() && of_program();
             let verdict = if failed { SustainVerdict::Failed } else { SustainVerdict::Invalid };
             (verdict, record.why.clone().unwrap_or_else(|| "it was not made".into()), None)
         }
@@ -203,8 +212,14 @@ pub fn judged(root: &Path, record: &TrialRecord, rate: ParameterValue, rule: &Su
         backlog_ppm: load.as_ref().and_then(Load::backlog_ppm),
         blocked_ppm: load.as_ref().and_then(|load| load.blocked_ppm),
         delays: load.as_ref().map_or_else(Vec::new, Load::delays),
-        lag_ppm: load.and_then(|mut load| load.lag_ppm()),
+        lag_ppm: load.and_then(|load| load.lag_ppm()),
     }
+}
+
+/// Returns whether a trial's run says that one of its programs failed.
+fn a_program_failed(run: &Path) -> bool {
+    let events = Run::open(run).and_then(|run| run.events());
+    events.is_ok_and(|events| events.found.iter().any(|event| event.what == EventKind::TargetFailed))
 }
 
 fn judge(root: &Path, named: Option<&str>, rule: &SustainRule) -> Result<(SustainVerdict, String, Load), Error> {
@@ -217,6 +232,7 @@ fn judge(root: &Path, named: Option<&str>, rule: &SustainRule) -> Result<(Sustai
     let mut load = Load::of(stage, window.begins.unwrap_or((0, 0)));
     scan.over(&mut load)?;
     load.blocked_ppm = blocked_ppm(&events)?;
+    load.twice += came_twice(&events, scan.layout(), stage);
     load.hertz = analysis.frequency.hertz;
     let channels = ready.run.channels()?.found;
     let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
@@ -225,7 +241,17 @@ fn judge(root: &Path, named: Option<&str>, rule: &SustainRule) -> Result<(Sustai
     Ok((verdict, why, load))
 }
 
-/// When the first trace and the last one began: what the quarters are quarters of.
+/// Stamps at either end of the stage of ids that were there before.
+fn came_twice(events: &[Event], layout: &Layout, stage: usize) -> u64 {
+    let stage = &layout.stages()[stage];
+    let places = [stage.from, stage.to].map(|point| format!("stamps at {} of ids", layout.points()[point].place));
+    let of = |event: &&Event| {
+        event.what == EventKind::IdsRepeated && places.iter().any(|place| event.text.starts_with(place))
+    };
+    events.iter().filter(of).filter_map(|event| event.value).map(i64::unsigned_abs).sum()
+}
+
+/// When the first trace and the last one began: what the pieces are pieces of.
 struct Window {
     stage: usize,
     begins: Option<(i64, i64)>,
@@ -260,24 +286,31 @@ impl Part for Window {
     }
 }
 
-/// What was offered, and what became of it in the first quarter and in the last.
+/// A piece of a trial's time.
+#[derive(Clone, Copy, Default, Debug)]
+struct Moment {
+    /// Traces that began there and ended.
+    ended: u64,
+    /// The least and the most that those took, ticks, summed.
+    took: [i128; 2],
+    /// Ticks that traces were under way there: at least and at most.
+    under_way: [i128; 2],
+}
+
+/// What was offered, and what became of it over the trial's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     stage: usize,
     first: i64,
-    quarter: i64,
+    /// Ticks of a piece.
+    piece: i64,
     pub offered: u64,
     pub lost: u64,
     /// Ids that were offered or done more than once.
     twice: u64,
     /// Traces with both stamps whose delay nothing bounds.
     unbound: u64,
-    /// Ticks that traces were under way: in the first quarter at most, in the last at least.
-    under_way: [i128; 2],
-    /// Delays of those that began there: longest that they can be, and shortest.
-    delays: [Vec<i64>; 2],
-    /// By piece of the trial's time: how many began there and ended, and the least and the most that they took, ticks.
-    pieces: [(u64, i128, i128); PIECES],
+    moments: [Moment; PIECES],
     /// The share of the time for which a sender was blocked, in a million.
     blocked_ppm: Option<u32>,
     /// Ticks a second.
@@ -286,23 +319,9 @@ pub(crate) struct Load {
 
 impl Load {
     fn of(stage: usize, (first, last): (i64, i64)) -> Self {
-        let quarter = last.saturating_sub(first) / 4;
-        let (under_way, delays) = ([0; 2], [Vec::new(), Vec::new()]);
-        let (pieces, blocked_ppm, hertz) = ([(0, 0, 0); PIECES], None, 1);
-        Self {
-            stage,
-            first,
-            quarter,
-            offered: 0,
-            lost: 0,
-            twice: 0,
-            unbound: 0,
-            under_way,
-            delays,
-            pieces,
-            blocked_ppm,
-            hertz,
-        }
+        let piece = (last.saturating_sub(first) / PIECES as i64).max(1);
+        let moments = [Moment::default(); PIECES];
+        Self { stage, first, piece, offered: 0, lost: 0, twice: 0, unbound: 0, moments, blocked_ppm: None, hertz: 1 }
     }
 
     /// Takes a trace that began at that tick; `None`: it never ended.
@@ -312,59 +331,65 @@ impl Load {
             self.lost += 1;
             return;
         };
-        let piece = &mut self.pieces[self.piece_of(begins)];
-        *piece = (piece.0 + 1, piece.1 + i128::from(delay.lo), piece.2 + i128::from(delay.hi));
-        for (at, quarters, ticks) in [(0, 0, delay.hi), (1, 3, delay.lo)] {
-            let from = self.first.saturating_add(quarters * self.quarter);
-            let until = from.saturating_add(self.quarter);
-            let [begin, end] = [begins, begins.saturating_add(ticks)].map(|tick| tick.clamp(from, until));
-            self.under_way[at] += i128::from(end.max(begin) - begin);
-            if (from..=until).contains(&begins) {
-                self.delays[at].push(ticks);
+        let (piece, since) = (i128::from(self.piece), i128::from(begins) - i128::from(self.first));
+        let began = &mut self.moments[(since / piece).clamp(0, PIECES as i128 - 1) as usize];
+        began.ended += 1;
+        for (at, ticks) in [delay.lo, delay.hi].into_iter().enumerate() {
+            began.took[at] += i128::from(ticks);
+        }
+        for (at, ticks) in [delay.lo, delay.hi].into_iter().enumerate() {
+            let [from, until] = [since, since + i128::from(ticks)].map(|tick| tick.clamp(0, piece * PIECES as i128));
+            let mut tick = from;
+            while tick < until {
+                let within = tick / piece;
+                let end = until.min((within + 1) * piece);
+                self.moments[within as usize].under_way[at] += end - tick;
+                tick = end;
             }
         }
     }
 
-    /// The piece of the trial's time that a tick lies in.
-    fn piece_of(&self, tick: i64) -> usize {
-        let (since, all) = (i128::from(tick) - i128::from(self.first), 4 * i128::from(self.quarter.max(1)));
-        (since * PIECES as i128 / all).clamp(0, PIECES as i128 - 1) as usize
-    }
-
     fn delays(&self) -> Vec<MeanDelay> {
-        let piece_s = 4.0 * self.quarter as f64 / PIECES as f64 / self.hertz as f64;
+        let piece_s = self.piece as f64 / self.hertz as f64;
         let ns = |ticks: i128, count: u64| ticks as f64 / count as f64 * 1e9 / self.hertz as f64;
-        let pieces = self.pieces.iter().enumerate().filter(|(_, piece)| piece.0 > 0);
-        let mean = |(at, &(count, lo, hi)): (usize, &(u64, i128, i128))| MeanDelay {
+        let moments = self.moments.iter().enumerate().filter(|(_, moment)| moment.ended > 0);
+        let mean = |(at, moment): (usize, &Moment)| MeanDelay {
             at_s: (at as f64 + 0.5) * piece_s,
-            count,
-            lo_ns: ns(lo, count),
-            hi_ns: ns(hi, count),
+            count: moment.ended,
+            lo_ns: ns(moment.took[0], moment.ended),
+            hi_ns: ns(moment.took[1], moment.ended),
         };
-        pieces.map(mean).collect()
+        moments.map(mean).collect()
     }
 
-    /// What the backlog grew by from the middle of the first quarter to that of the last, three quarters of what was
-    /// offered later.
+    /// The least of each half, of the first by the upper ends and of the second by the lower ones.
+    fn least(&self, of: impl Fn(&Moment, usize) -> Option<i128>) -> Option<[i128; 2]> {
+        let (first, second) = self.moments.split_at(HALF);
+        let first = first.iter().filter_map(|moment| of(moment, 1)).min()?;
+        Some([first, second.iter().filter_map(|moment| of(moment, 0)).min()?])
+    }
+
+    /// What the backlog grew by in half of the trial, in parts per million of what was offered meanwhile.
     fn backlog_ppm(&self) -> Option<i64> {
-        let grown = 4 * MILLION * (self.under_way[1] - self.under_way[0]);
-        let offered = 3 * i128::from(self.offered) * i128::from(self.quarter);
-        (offered > 0).then(|| grown.div_euclid(offered) as i64)
+        let [first, second] = self.least(|moment, at| Some(moment.under_way[at]))?;
+        let offered = i128::from(self.offered) * i128::from(self.piece);
+        (offered > 0).then(|| (2 * MILLION * (second - first)).div_euclid(offered) as i64)
     }
 
-    fn lag_ppm(&mut self) -> Option<i64> {
-        let mut medians = self.delays.iter_mut().map(|delays| {
-            let middle = delays.len().checked_sub(1)? / 2;
-            Some(*delays.select_nth_unstable(middle).1)
-        });
-        let (first, last) = (medians.next()??, medians.next()??);
-        let apart = 3 * i128::from(self.quarter);
-        (apart > 0).then(|| (MILLION * (i128::from(last) - i128::from(first))).div_euclid(apart) as i64)
+    /// Means are rounded: of the first half up, of the second down.
+    fn lag_ppm(&self) -> Option<i64> {
+        let mean = |moment: &Moment, at: usize| {
+            let ended = i128::from(moment.ended);
+            let rounded = |ticks: i128| if at == 0 { ticks.div_euclid(ended) } else { -(-ticks).div_euclid(ended) };
+            (ended > 0).then(|| rounded(moment.took[at]))
+        };
+        let [first, second] = self.least(mean)?;
+        Some((MILLION * (second - first)).div_euclid(HALF as i128 * i128::from(self.piece)) as i64)
     }
 
     /// The worst that is true of it, and why; an error says that it tells nothing.
     fn verdict(
-        &mut self,
+        &self,
         rule: &SustainRule,
         stamps_dropped: u64,
         limits: Result<(), Error>,
@@ -390,6 +415,7 @@ impl Load {
             _ => return Err(Error::work(self.too_few())),
         };
         let told = format!("lost {}, backlog grew by {}, lag {} ms/s", of(lost), of(backlog), lag as f64 / 1e3);
+        let (backlog, lag) = if rule.growth { (backlog, lag) } else { (0, 0) };
         let most = format!("at most {} and {} ms/s may be", of(allowed), f64::from(rule.lag_ppm) / 1e3);
         Ok(match limits {
             _ if lost + backlog.max(0) > allowed => (SustainVerdict::Backlog, format!("{told}; {most}")),
@@ -428,7 +454,7 @@ impl Load {
 
     fn too_few(&self) -> String {
         format!(
-            "expected traces that began in the first and in the last quarter of the trial and ended, found {} of which \
+            "expected traces that began in the first and in the second half of the trial and ended, found {} of which \
              {} ended. Measure for longer",
             counted(self.offered, "trace"),
             self.offered - self.lost
@@ -441,7 +467,7 @@ impl Sink for Load {
 
     fn part(&self) -> Self {
         let mut part = Self::of(self.stage, (0, 0));
-        (part.first, part.quarter) = (self.first, self.quarter);
+        (part.first, part.piece) = (self.first, self.piece);
         part
     }
 
@@ -450,12 +476,12 @@ impl Sink for Load {
         self.lost += part.lost;
         self.twice += part.twice;
         self.unbound += part.unbound;
-        for at in 0..2 {
-            self.under_way[at] += part.under_way[at];
-            self.delays[at].extend(&part.delays[at]);
-        }
-        for (piece, part) in self.pieces.iter_mut().zip(part.pieces) {
-            *piece = (piece.0 + part.0, piece.1 + part.1, piece.2 + part.2);
+        for (moment, part) in self.moments.iter_mut().zip(part.moments) {
+            moment.ended += part.ended;
+            for at in 0..2 {
+                moment.took[at] += part.took[at];
+                moment.under_way[at] += part.under_way[at];
+            }
         }
         Ok(())
     }
@@ -481,7 +507,8 @@ impl Part for Load {
 mod tests {
     use super::*;
 
-    const RULE: SustainRule = SustainRule { stage: String::new(), lost_ppm: 5_000, lag_ppm: 5_000, blocked_ppm: 5_000 };
+    const RULE: SustainRule =
+        SustainRule { stage: String::new(), lost_ppm: 5_000, lag_ppm: 5_000, blocked_ppm: 5_000, growth: true };
 
     /// Arrivals at every tick of a thousand to a server that takes `service` millionths of a tick for each and has room
     /// for so many; a clock leaves `open` ticks of each delay open.
@@ -520,6 +547,77 @@ mod tests {
         assert!(over.lost == 0 && (9_800..=10_000).contains(&backlog), "{backlog}");
         assert!((9_900..=10_100).contains(&lag), "{lag}");
         assert!(far.lost > 0);
+    }
+
+    /// It stalls for a tenth of each fifth of the trial, and has caught up before the next; and one that has not.
+    #[test]
+    fn a_system_that_catches_up_after_each_stall_sustains_its_load_wherever_the_stalls_are() {
+        const TICKS: i64 = 1_000; // between two arrivals
+        for ahead in (0..2_000).step_by(50) {
+            for (service, verdict) in [(850, SustainVerdict::Sustained), (920, SustainVerdict::Backlog)] {
+                let (mut load, mut free) = (Load::of(0, (0, 9_999 * TICKS)), 0);
+                for arrival in 0..10_000 {
+                    let begins = arrival * TICKS;
+                    if (arrival + ahead) % 2_000 == 0 {
+                        free = free.max(begins) + 200 * TICKS;
+                    }
+                    free = free.max(begins) + service;
+                    load.take(begins, Some(Span { estimate: free - begins, lo: free - begins, hi: free - begins }));
+                }
+                assert_eq!(of(&mut load), verdict, "{service}, {ahead} ahead: {:?}", load.backlog_ppm());
+            }
+        }
+    }
+
+    #[test]
+    fn what_failed_without_a_program_that_did_says_nothing_of_the_rate() {
+        let root = std::env::temp_dir().join(format!("tickscope-sustain-{}", std::process::id()));
+        let (_, writing) = Run::begin(&root.join("trial"), crate::sample::manifest()).unwrap();
+        drop(writing);
+        let record = TrialRecord {
+            state: TrialState::Failed,
+            folder: Some("trial".into()),
+            code: 1,
+            why: Some("no space left".into()),
+            ..TrialRecord::missing(1, 1, vec![0])
+        };
+        let judged = || judged(&root, &record, ParameterValue::Integer(1), &RULE).verdict;
+        assert_eq!(judged(), SustainVerdict::Invalid);
+        let failed = Event { what: EventKind::TargetFailed, node: Event::RUN.into(), ..Event::default() };
+        let run = Run::open(&root.join("trial")).unwrap();
+        tickscope_store::write_events(&run.paths().events().join("a.parquet"), &[failed]).unwrap();
+        assert_eq!(judged(), SustainVerdict::Failed);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn ids_that_came_twice_at_either_end_are_counted_by_their_events() {
+        let path = ["a.x", "b.y", "b.z"].map(String::from).into();
+        let layout = tickscope_trace::LayoutText { path, ..Default::default() }.parse(None).unwrap();
+        let event = |what, place: &str| Event {
+            what,
+            value: Some(3),
+            text: format!("stamps at {place} of ids that were there before; 9 ids"),
+            ..Event::default()
+        };
+        let of = |events: &[Event]| came_twice(events, &layout, layout.stage_named("a.x>b.y").unwrap());
+        assert_eq!(
+            of(&[
+                event(EventKind::IdsRepeated, "a.x"),
+                event(EventKind::IdsRepeated, "b.y"),
+                event(EventKind::IdsRepeated, "b.z")
+            ]),
+            6
+        );
+        assert_eq!(of(&[event(EventKind::IdsOutOfOrder, "a.x"), event(EventKind::IdsRepeated, "a.xx")]), 0);
+    }
+
+    #[test]
+    fn as_published_loss_alone_decides() {
+        let published = SustainRule { lost_ppm: 0, growth: false, ..RULE };
+        let verdict = |load: Load| load.verdict(&published, 0, Ok(())).unwrap().0;
+        assert_eq!(verdict(queue(1_100_000, 1 << 40, 0)), SustainVerdict::Sustained);
+        assert_eq!(verdict(queue(1_100_000, 100, 0)), SustainVerdict::Dropped);
     }
 
     #[test]
@@ -574,13 +672,13 @@ mod tests {
     #[test]
     fn delays_that_grow_a_limit_and_the_tools_own_losses_are_told_apart() {
         let mut grows = queue(500_000, 100, 0);
-        let apart = 3 * grows.quarter / 1000; // a thousandth of the time between both quarters
-        let median = |load: &Load| load.delays[0][0];
-        let longest = median(&grows) + 6 * apart;
-        grows.delays[1].iter_mut().for_each(|delay| *delay = longest);
+        let longer = |load: &mut Load, ppm: i64| {
+            let more = i128::from(ppm * HALF as i64 * load.piece / 1_000_000);
+            load.moments[HALF..].iter_mut().for_each(|moment| moment.took[0] += more * i128::from(moment.ended));
+        };
+        longer(&mut grows, 6_000);
         assert_eq!(of(&mut grows), SustainVerdict::Latency);
-        let longest = median(&grows) + 5 * apart;
-        grows.delays[1].iter_mut().for_each(|delay| *delay = longest);
+        longer(&mut grows, -1_000);
         assert_eq!(of(&mut grows), SustainVerdict::Sustained);
         let (verdict, why) = grows.verdict(&RULE, 0, Err(Error::violated("p99"))).unwrap();
         assert!(verdict == SustainVerdict::Limit && why.contains("p99"), "{why}");

@@ -63,6 +63,8 @@ struct Section {
     lag: f64,
     #[serde(default = "half_a_percent")]
     blocked: f64,
+    #[serde(default = "counts")]
+    growth: bool,
 }
 
 fn rate() -> String {
@@ -79,6 +81,10 @@ fn half() -> f64 {
 
 fn half_a_percent() -> f64 {
     0.005
+}
+
+fn counts() -> bool {
+    true
 }
 
 fn end_to_end() -> String {
@@ -157,6 +163,7 @@ impl SustainPlan {
                 lost_ppm: ppm(section.lost),
                 lag_ppm: ppm(section.lag),
                 blocked_ppm: ppm(section.blocked),
+                growth: section.growth,
             },
         })
     }
