@@ -6,9 +6,8 @@
 //! that stalls now and then, and catches up between, has its least backlog between. Delays that grow by a second in so
 //! many are the lag, of the least means of both halves. Both are asked of the ends of the intervals that show the least
 //! of it, so that no clock makes a system fail. A system may also lose nothing and answer in time what it takes, but
-//! take it
-//! too late: a sender that says for how long it was blocked tells of that. A trial that says nothing, because its
-//! generator was late, stamps were lost or evidence contradicts itself, is invalid: it counts for neither side.
+//! take it too late: a sender that says for how long it was blocked tells of that. A trial that says nothing, because
+//! its generator was late, stamps were lost or evidence contradicts itself, is invalid: it counts for neither side.
 //!
 //! Assumes: the stage begins where work is offered; arrivals are spread evenly over the trial; a system that catches up
 //! does so within half of it. Guarantees: a verdict
