@@ -22,9 +22,9 @@ const MOST_BATCH_BYTES: usize = 1 << 20;
 const MOST_ANSWER_BYTES: usize = 16 << 20;
 /// How long a broker may wait for its replicas, milliseconds.
 const REPLICAS_MS: i32 = 30_000;
-/// What of a batch its checksum, which ends there, does not cover.
+/// The checksum of a batch ends there, and covers all that follows.
 const UNCHECKED_BYTES: usize = 21;
-/// What of a batch lies before its first record.
+/// The first record of a batch begins there.
 const BATCH_HEAD_BYTES: usize = 61;
 
 /// The record of a tuple, but for its offset within its batch, which is written as the batch is made.

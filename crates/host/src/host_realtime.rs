@@ -35,9 +35,9 @@ impl HostRealtime {
     pub const EVERY_NS: i64 = 100_000_000;
     /// Readings begin no earlier before that: more than a thread oversleeps, mostly.
     pub const LEAD_NS: i64 = 1_000_000;
-    /// As near as this, to either side, readings are kept.
+    /// Readings are kept that are as near to it as this, to either side.
     const NEAR_NS: i64 = 20_000;
-    /// Of a clock that does not get there.
+    /// Most readings of a clock that never gets there.
     const READINGS_MOST: usize = 20_000;
 
     /// The device of this machine; `None`: it has none.
