@@ -50,7 +50,7 @@ fn exchange(wait: &str, kernel: &str, log: &Path) -> Exchange {
     let mut server = Command::new(udp_echo());
     directory.measure(server.args(["server", "127.0.0.1", &port]).args(common).stdout(Stdio::piped()));
     let mut server = Running(server.spawn().unwrap());
-    until(|| UdpSocket::bind(format!("127.0.0.1:{port}")).is_err());
+    until(|| is_bound(&port));
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.send_to(b"no packet of ours", format!("127.0.0.1:{port}")).unwrap();
     // Past the warm-up of the server, whose queue is then seen empty at the first packet.
@@ -83,6 +83,15 @@ fn free_port() -> String {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
 
+/// Looks at the kernel's list: whoever tries to bind the port may be in the server's way.
+fn is_bound(port: &str) -> bool {
+    let own = format!(":{:04X} ", port.parse::<u16>().unwrap());
+    std::fs::read_to_string("/proc/net/udp").unwrap().lines().any(|line| {
+        let local = line.split_ascii_whitespace().nth(1);
+        local.is_some_and(|local| format!("{local} ").ends_with(&own))
+    })
+}
+
 fn points(directory: &StampDirectory) -> BTreeMap<String, Point> {
     let mut points: BTreeMap<String, Point> = BTreeMap::new();
     for pool in directory.pools() {
@@ -102,7 +111,11 @@ fn points(directory: &StampDirectory) -> BTreeMap<String, Point> {
 
 /// Every id that both points have stands in this order; returns how many those are.
 fn in_order(exchange: &Exchange, before: &str, after: &str) -> usize {
-    let (before, after) = (&exchange.points[before], &exchange.points[after]);
+    let at = |name: &str| {
+        let known = || exchange.points.keys().collect::<Vec<_>>();
+        exchange.points.get(name).unwrap_or_else(|| panic!("nothing was stamped at {name}, but at {:?}", known()))
+    };
+    let (before, after) = (at(before), at(after));
     assert_eq!(before.counter, after.counter);
     let both: Vec<_> = before.ticks.iter().filter_map(|(id, tick)| Some((id, tick, after.ticks.get(id)?))).collect();
     assert!(both.iter().all(|(_, first, second)| first <= second), "{both:?}");
