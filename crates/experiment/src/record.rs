@@ -142,7 +142,7 @@ impl RunRecord {
                 (
                     EventKind::IdsRepeated,
                     counts.duplicates,
-                    format!("stamps at {place} of ids that were there before; {ids}"),
+                    format!("{} that were there before; {ids}", Event::ids_repeated_at(place)),
                 ),
                 (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids}")),
             ] {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tickscope_tick::{Contradiction, Interval, NodeName, Tick};
+use tickscope_tick::{Contradiction, Interval, NodeName, Place, Tick};
 
 use crate::EventKind;
 use crate::error::Result;
@@ -38,6 +38,11 @@ impl Event {
     pub const HOST: &str = "host";
     /// `node` of events of the run as a whole.
     pub const RUN: &str = "run";
+
+    /// How the text of an event of `IdsRepeated` begins that counts stamps at that point.
+    pub fn ids_repeated_at(place: &Place) -> String {
+        format!("stamps at {place} of ids")
+    }
 
     /// Refuses a node whose events would be taken for the host's or the run's.
     pub fn expect_node(name: &NodeName) -> std::result::Result<(), String> {
