@@ -9,7 +9,8 @@ Cloudprofiler's; bisection by the first loss; and MLRsearch (RFC 9971) with the 
 `pip install MLRsearch==1.2.1` was done. All ask one simulated queue; time is that of the trials.
 
 The queue is a fluid: its capacity wanders by 2 % (first order, steps of 10 ms) around 100 000 a second, it has room for
-so many, and begins each trial empty; the last row of each search is of one that does nothing for 100 ms of each second.
+so many, and begins each trial empty. The last rows of each search are of one that does nothing for 100 ms of each
+second, and of one whose capacity falls by a tenth half-way through each trial: what it sustains is nine tenths.
 Prints a line of JSON for each kind of search and size of buffer, then a table.
 """
 
@@ -30,10 +31,11 @@ LOST, LAG = 0.005, 0.005
 
 
 class Queue:
-    """One system under test; `trial` offers a rate for some seconds. It does nothing for `stall_s` of each second."""
+    """One system under test; `trial` offers a rate for some seconds. It does nothing for `stall_s` of each second, and
+    its capacity falls by the share `tires` half-way through a trial."""
 
-    def __init__(self, buffer, seed, stall_s=0.0):
-        self.buffer, self.draw, self.stall_s = buffer, random.Random(seed), stall_s
+    def __init__(self, buffer, seed, stall_s=0.0, tires=0.0):
+        self.buffer, self.draw, self.stall_s, self.tires = buffer, random.Random(seed), stall_s, tires
         self.seconds, self.trials = 0.0, 0
 
     def trial(self, rate, seconds=TRIAL_S):
@@ -43,7 +45,7 @@ class Queue:
         for step in range(steps):
             stalls = (step * STEP_S + phase) % 1.0 < self.stall_s
             wander = 0.5 * wander + WANDER * math.sqrt(0.75) * self.draw.gauss(0, 1)
-            capacity = 0.0 if stalls else CAPACITY_HZ * (1 + wander)
+            capacity = 0.0 if stalls else CAPACITY_HZ * (1 + wander) * (1 - (2 * step >= steps) * self.tires)
             backlog = max(0.0, backlog + (rate - capacity) * STEP_S)
             lost += max(0.0, backlog - self.buffer)
             backlog = min(backlog, self.buffer)
@@ -54,11 +56,12 @@ class Queue:
 
 
 def verdict(rate, offered, lost, backlog):
-    """As `crates/analysis/src/sustain.rs` judges, of the least fortieth of either half."""
-    count = len(backlog) // PIECES
+    """As `crates/analysis/src/sustain.rs` judges: of the least fortieths of both halves, and of the last quarter."""
+    count, half, quarter = len(backlog) // PIECES, PIECES // 2, PIECES // 4
     pieces = [statistics.mean(backlog[at * count:(at + 1) * count]) for at in range(PIECES)]
-    grown = min(pieces[PIECES // 2:]) - min(pieces[:PIECES // 2])
-    lag, grown = grown / CAPACITY_HZ / (PIECES // 2 * count * STEP_S), 2 * grown / offered
+    before = max(min(pieces[at:at + quarter]) for at in range(PIECES - 2 * quarter + 1))
+    a_piece = max((min(pieces[half:]) - min(pieces[:half])) / half, (min(pieces[-quarter:]) - before) / quarter)
+    lag, grown = a_piece / CAPACITY_HZ / (count * STEP_S), PIECES * a_piece / offered
     if lost / offered > LOST:
         return "dropped"
     if lost / offered + max(grown, 0) > LOST:
@@ -127,26 +130,28 @@ def main():
     options = parser.parse_args()
     table = []
     for name, kind in kinds(options.search).items():
-        for buffer, stall_s in [*((buffer, 0.0) for buffer in BUFFERS), (BUFFERS[-1], 0.1)]:
-            queues = [Queue(buffer, seed, stall_s) for seed in range(options.seeds)]
+        steady = [(buffer, 0.0, 0.0) for buffer in BUFFERS]
+        for buffer, stall_s, tires in [*steady, (BUFFERS[-1], 0.1, 0.0), (BUFFERS[-1], 0.0, 0.1)]:
+            queues = [Queue(buffer, seed, stall_s, tires) for seed in range(options.seeds)]
             found = [kind(queue) for queue in queues]
             if None in found:
                 print(f"left out: {name}, which is not installed (pip install MLRsearch==1.2.1)")
                 break
             row = {
-                "search": name, "buffer": buffer, "stall_s": stall_s, "seeds": options.seeds,
-                "bias": statistics.mean(found) / CAPACITY_HZ / (1 - stall_s) - 1,
+                "search": name, "buffer": buffer, "stall_s": stall_s, "tires": tires, "seeds": options.seeds,
+                "bias": statistics.mean(found) / CAPACITY_HZ / (1 - stall_s - tires) - 1,
                 "deviation": statistics.pstdev(found) / CAPACITY_HZ,
                 "seconds": statistics.median(queue.seconds for queue in queues),
                 "trials": statistics.median(queue.trials for queue in queues),
             }
             print(json.dumps(row), flush=True)
             table.append(row)
-    print("\n| search | buffer | stalled | bias % | deviation % | s of trials | trials |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("\n| search | buffer | stalled | tires by | bias % | deviation % | s of trials | trials |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for row in table:
         figures = f"{100 * row['bias']:+.2f} | {100 * row['deviation']:.2f}"
-        cells = [row["search"], row["buffer"], f"{100 * row['stall_s']:.0f} %", figures]
+        system = [f"{100 * row[key]:.0f} %" for key in ("stall_s", "tires")]
+        cells = [row["search"], row["buffer"], *system, figures]
         print(f"| {' | '.join(map(str, cells))} | {row['seconds']:.0f} | {row['trials']:.0f} |")
 
 

@@ -3,15 +3,18 @@
 //! Idea: an overloaded system that has a queue loses nothing until that is full, so loss alone finds a rate that is too
 //! high. What the backlog grows by is counted as loss (MLRsearch, RFC 9971, knows loss alone): by the mean number of
 //! traces under way in that fortieth of the trial where it is least, in the second half less in the first: a system
-//! that stalls now and then, and catches up between, has its least backlog between. Delays that grow by a second in so
-//! many are the lag, of the least means of both halves. Both are asked of the ends of the intervals that show the least
-//! of it, so that no clock makes a system fail. A system may also lose nothing and answer in time what it takes, but
-//! take it too late: a sender that says for how long it was blocked tells of that. A trial that says nothing, because
-//! its generator was late, stamps were lost or evidence contradicts itself, is invalid: it counts for neither side.
+//! that stalls now and then, and catches up between, has its least backlog between. One that falls behind late has not
+//! grown between the halves, so the least of the last quarter is also held against that of the quarter before it whose
+//! least is largest: a stall as long as one before is no growth. The larger growth counts. Delays that grow by a second
+//! in so many are the lag, of the least means in the same way. Both are asked of the ends of the intervals that show
+//! the least of it, so that no clock makes a system fail. A system may also lose nothing and answer in time what it
+//! takes, but take it too late: a sender that says for how long it was blocked tells of that. A trial that says
+//! nothing, because its generator was late, stamps were lost or evidence contradicts itself, is invalid: it counts for
+//! neither side.
 //!
 //! Assumes: the stage begins where work is offered; arrivals are spread evenly over the trial; a system that catches up
-//! does so within half of it. Guarantees: a verdict
-//! has its reason; integers alone decide. Deliberately absent: which rate is tried next (`tickscope_experiment`).
+//! does so within a quarter of it, or has been behind for as long before. Guarantees: a verdict has its reason;
+//! integers alone decide. Deliberately absent: which rate is tried next (`tickscope_experiment`).
 
 use std::path::Path;
 
@@ -30,6 +33,7 @@ const MILLION: i128 = 1_000_000;
 /// Pieces of a trial's time that have a mean delay and a mean backlog each.
 const PIECES: usize = 40;
 const HALF: usize = PIECES / 2;
+const QUARTER: usize = PIECES / 4;
 
 /// What a trial may lose, and by what delays may grow.
 #[derive(Clone, PartialEq, Debug)]
@@ -236,14 +240,18 @@ fn judge(root: &Path, named: Option<&str>, rule: &SustainRule) -> Result<(Sustai
     let channels = ready.run.channels()?.found;
     let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
     let limits = analysis.expect_limits(&events);
-    let (verdict, why) = load.verdict(rule, dropped, limits)?;
+    let (verdict, mut why) = load.verdict(rule, dropped, limits)?;
+    if verdict != SustainVerdict::Sustained {
+        let ended = events.iter().filter(|event| event.what == EventKind::TargetEnded);
+        ended.for_each(|event| why += &format!("; {}", event.text));
+    }
     Ok((verdict, why, load))
 }
 
 /// Stamps at either end of the stage of ids that were there before.
 fn came_twice(events: &[Event], layout: &Layout, stage: usize) -> u64 {
     let stage = &layout.stages()[stage];
-    let places = [stage.from, stage.to].map(|point| format!("stamps at {} of ids", layout.points()[point].place));
+    let places = [stage.from, stage.to].map(|point| Event::ids_repeated_at(&layout.points()[point].place));
     let of = |event: &&Event| {
         event.what == EventKind::IdsRepeated && places.iter().any(|place| event.text.starts_with(place))
     };
@@ -361,29 +369,39 @@ impl Load {
         moments.map(mean).collect()
     }
 
-    /// The least of each half, of the first by the upper ends and of the second by the lower ones.
-    fn least(&self, of: impl Fn(&Moment, usize) -> Option<i128>) -> Option<[i128; 2]> {
+    /// What the least grew by between the halves, and up to the last quarter from the one before it with the largest
+    /// least, each with the pieces between; what was before by the upper ends, what came after by the lower ones.
+    fn grown(&self, of: impl Fn(&Moment, usize) -> Option<i128>) -> Option<impl Iterator<Item = (i128, usize)>> {
+        let least = |moments: &[Moment], at| moments.iter().filter_map(|moment| of(moment, at)).min();
         let (first, second) = self.moments.split_at(HALF);
-        let first = first.iter().filter_map(|moment| of(moment, 1)).min()?;
-        Some([first, second.iter().filter_map(|moment| of(moment, 0)).min()?])
+        let by_halves = least(second, 0)? - least(first, 1)?;
+        let (before, last) = self.moments.split_at(PIECES - QUARTER);
+        let before = before.windows(QUARTER).filter_map(|quarter| least(quarter, 1)).max()?;
+        let late = least(last, 0).map(|last| (last - before, QUARTER));
+        Some([(by_halves, HALF)].into_iter().chain(late))
     }
 
-    /// What the backlog grew by in half of the trial, in parts per million of what was offered meanwhile.
+    /// What the backlog grew by, in parts per million of what was offered meanwhile.
     fn backlog_ppm(&self) -> Option<i64> {
-        let [first, second] = self.least(|moment, at| Some(moment.under_way[at]))?;
+        let grown = self.grown(|moment, at| Some(moment.under_way[at]))?;
         let offered = i128::from(self.offered) * i128::from(self.piece);
-        (offered > 0).then(|| (2 * MILLION * (second - first)).div_euclid(offered) as i64)
+        let ppm = |(grown, pieces): (i128, usize)| {
+            (MILLION * grown * PIECES as i128).div_euclid(offered * pieces as i128) as i64
+        };
+        (offered > 0).then(|| grown.map(ppm).max())?
     }
 
-    /// Means are rounded: of the first half up, of the second down.
+    /// Means are rounded: of what was before up, of what came after down.
     fn lag_ppm(&self) -> Option<i64> {
         let mean = |moment: &Moment, at: usize| {
             let ended = i128::from(moment.ended);
             let rounded = |ticks: i128| if at == 0 { ticks.div_euclid(ended) } else { -(-ticks).div_euclid(ended) };
             (ended > 0).then(|| rounded(moment.took[at]))
         };
-        let [first, second] = self.least(mean)?;
-        Some((MILLION * (second - first)).div_euclid(HALF as i128 * i128::from(self.piece)) as i64)
+        let ppm = |(grown, pieces): (i128, usize)| {
+            (MILLION * grown).div_euclid(pieces as i128 * i128::from(self.piece)) as i64
+        };
+        self.grown(mean)?.map(ppm).max()
     }
 
     /// The worst that is true of it, and why; an error says that it tells nothing.
@@ -548,24 +566,54 @@ mod tests {
         assert!(far.lost > 0);
     }
 
-    /// It stalls for a tenth of each fifth of the trial, and has caught up before the next; and one that has not.
+    /// It stalls for a tenth of each fifth of the trial and has caught up before the next, or has not; and one that
+    /// stalls once in each half takes more than a quarter to catch up.
     #[test]
     fn a_system_that_catches_up_after_each_stall_sustains_its_load_wherever_the_stalls_are() {
         const TICKS: i64 = 1_000; // between two arrivals
-        for ahead in (0..2_000).step_by(50) {
-            for (service, verdict) in [(850, SustainVerdict::Sustained), (920, SustainVerdict::Backlog)] {
+        for (every, service, verdict) in [
+            (2_000, 850, SustainVerdict::Sustained),
+            (2_000, 920, SustainVerdict::Backlog),
+            (5_000, 870, SustainVerdict::Sustained),
+        ] {
+            for ahead in (0..every).step_by(50) {
                 let (mut load, mut free) = (Load::of(0, (0, 9_999 * TICKS)), 0);
                 for arrival in 0..10_000 {
                     let begins = arrival * TICKS;
-                    if (arrival + ahead) % 2_000 == 0 {
-                        free = free.max(begins) + 200 * TICKS;
+                    if (arrival + ahead) % every == 0 {
+                        free = free.max(begins) + every / 10 * TICKS;
                     }
                     free = free.max(begins) + service;
                     load.take(begins, Some(Span { estimate: free - begins, lo: free - begins, hi: free - begins }));
                 }
-                assert_eq!(of(&mut load), verdict, "{service}, {ahead} ahead: {:?}", load.backlog_ppm());
+                assert_eq!(of(&mut load), verdict, "{service}, {ahead} ahead of {every}: {:?}", load.backlog_ppm());
             }
         }
+    }
+
+    /// From some moment on it serves less than arrives; a clock leaves 300 ticks of each delay open.
+    #[test]
+    fn a_system_that_falls_behind_late_does_not_sustain_its_load() {
+        let late = |from: i64, service: i64| {
+            let (mut load, mut free) = (Load::of(0, (0, 9_999_000)), 0);
+            for begins in (0..10_000).map(|arrival| arrival * 1_000) {
+                free = free.max(begins) + if begins < from { 900 } else { service };
+                let estimate = free - begins;
+                load.take(begins, Some(Span { estimate, lo: estimate - 300, hi: estimate + 300 }));
+            }
+            let verdict = of(&mut load);
+            (verdict, load.backlog_ppm().unwrap(), load.lag_ppm().unwrap())
+        };
+        // By the last quarter all of a hundredth of what arrived since is unanswered; half of it, if it began half-way.
+        for (from, backlog) in [(2_500_000, 9_900), (5_000_000, 9_900), (6_200_000, 5_643)] {
+            let (verdict, grown, lag) = late(from, 1_010);
+            assert_eq!(verdict, SustainVerdict::Backlog, "from {from}: {grown}");
+            assert!(
+                (backlog - 350..=backlog).contains(&grown) && (grown - lag).abs() < 400,
+                "from {from}: {grown} {lag}"
+            );
+        }
+        assert_eq!(late(5_000_000, 1_000).0, SustainVerdict::Sustained);
     }
 
     #[test]
@@ -596,7 +644,7 @@ mod tests {
         let event = |what, place: &str| Event {
             what,
             value: Some(3),
-            text: format!("stamps at {place} of ids that were there before; 9 ids"),
+            text: format!("{}; 9 ids", Event::ids_repeated_at(&place.parse().unwrap())),
             ..Event::default()
         };
         let of = |events: &[Event]| came_twice(events, &layout, layout.stage_named("a.x>b.y").unwrap());
@@ -673,7 +721,9 @@ mod tests {
         let mut grows = queue(500_000, 100, 0);
         let longer = |load: &mut Load, ppm: i64| {
             let more = i128::from(ppm * HALF as i64 * load.piece / 1_000_000);
-            load.moments[HALF..].iter_mut().for_each(|moment| moment.took[0] += more * i128::from(moment.ended));
+            for moment in &mut load.moments[HALF..] {
+                moment.took = moment.took.map(|took| took + more * i128::from(moment.ended));
+            }
         };
         longer(&mut grows, 6_000);
         assert_eq!(of(&mut grows), SustainVerdict::Latency);

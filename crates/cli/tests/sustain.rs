@@ -135,6 +135,44 @@ fn e2e_a_rate_at_which_a_sender_says_that_it_was_blocked_is_not_sustained() {
     assert!(drawn.code == Some(5) && site.run_directory().join("figures/sustain.svg").exists(), "{drawn:?}");
 }
 
+/// After the queue something stamps its first arrivals once more, as done.
+#[test]
+fn e2e_ids_that_come_twice_where_work_is_done_make_every_trial_invalid() {
+    let site = Site::new("sustain-twice");
+    let source = site.path("twice.c");
+    let stamps = "tickscope_channel *c = tickscope_open(\"dequeue\", TICKSCOPE_AFTER, 0);\n\
+                  for (int id = 0; id < 10; id++) tickscope_stamp(c, id);\nreturn 0;";
+    fs::write(&source, format!("#include \"tickscope.h\"\nint main(void) {{\n{stamps}\n}}\n")).unwrap();
+    let twice = c_program::compile("cc", &source, &[], "sustain-twice");
+    let text = text("", &format!("{FAST}; exec {}", twice.display()), "lost = 1.0\nsearches = 1\n");
+    let found = searched(&site, &text.replace("\" exec ", "\""), 5);
+    assert_eq!(verdicts(&found), ["invalid"; 6], "each rate is tried three times: {found:#}");
+    assert!(found["trials"][0]["why"].as_str().unwrap().contains("10 ids came twice"), "{found:#}");
+}
+
+#[test]
+fn e2e_a_service_that_ends_by_itself_is_told_beside_the_verdict_and_named_before_its_client() {
+    let beside = |command: &str| format!("[[node]]\nname = \"service\"\ncommand = [\"sh\", \"-c\", \"{command}\"]\n");
+    let text = text("", SLOW, "lost = 0.9\nmethod = \"linear\"\nsearches = 1\n");
+    let searched_beside = |name: &str, text: &str| {
+        let site = Site::new(name);
+        let found = searched(&site, text, 5);
+        found["trials"][0]["why"].as_str().unwrap().to_string()
+    };
+    for (command, ended) in [("exec true", true), ("exec sleep 60", false)] {
+        let text = text.replacen("[[node]]", &format!("{}[[node]]", beside(command)), 1);
+        let why = searched_beside(&format!("sustain-ended-{ended}"), &text);
+        assert!(why.contains("lost ") && why.contains("service ended by itself after ") == ended, "{command}: {why}");
+    }
+    let failing = text.replacen("[[node]]", &format!("{}[[node]]", beside("exit 3")), 1);
+    let why = searched_beside(
+        "sustain-both-failed",
+        &failing.replace("\"sh\", \"-c\", \" exec", "\"sh\", \"-c\", \"exit 4; exec"),
+    );
+    let [service, client] = ["command of service failed", "command of queue failed"].map(|word| why.find(word));
+    assert!(service.is_some() && service < client, "{why}");
+}
+
 #[test]
 fn e2e_a_search_that_cannot_be_made_is_refused_before_it_begins() {
     let site = Site::new("sustain-refused");

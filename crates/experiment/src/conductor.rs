@@ -529,13 +529,13 @@ impl<'a> Conductor<'a> {
     /// Ends the commands that were started. Clients first: a service that ends before its client would lose what is
     /// under way.
     fn end_targets(&mut self) -> Result<(), Error> {
-        let mut failed = None;
+        let (mut failed, mut of_agent) = (Vec::new(), None);
         for at in (0..self.nodes.len()).rev() {
             let Some(task) = self.nodes[at].target.take() else { continue };
             let ended = match self.agent(at).end(task) {
                 Ok(ended) => ended,
                 Err(why) => {
-                    failed.get_or_insert(why);
+                    of_agent.get_or_insert(why);
                     continue;
                 }
             };
@@ -547,13 +547,25 @@ impl<'a> Conductor<'a> {
             if !ended.is_well() && !interrupt::ended() {
                 let last =
                     ended.last.as_ref().map_or("it printed nothing".into(), |line| format!("it printed '{line}'"));
-                let why = format!("{what} failed with {}: {last}. {}", ended.status(), crate::agent::SAID);
-                self.note(Event::RUN, EventKind::TargetFailed, None, why.clone());
-                failed.get_or_insert(Error::work(why));
+                let why = format!("{what} failed with {}: {last}", ended.status());
+                self.note(Event::RUN, EventKind::TargetFailed, None, format!("{why}. {}", crate::agent::SAID));
+                failed.push(why);
+            } else if !ended.asked && !self.plan.nodes[at].ends_run && !interrupt::ended() {
+                let ran_ms = ended.ran_ns / 1_000_000;
+                let text = format!("{what} ended by itself after {ran_ms} ms, before it was asked to");
+                self.note(Event::RUN, EventKind::TargetEnded, i64::try_from(ran_ms).ok(), text);
             }
             self.nodes[at].last_line = ended.last;
         }
-        failed.map_or(Ok(()), Err)
+        match of_agent {
+            Some(why) => Err(why),
+            None if failed.is_empty() => Ok(()),
+            // A client fails because its service did, more often than the other way: services are named first.
+            None => {
+                failed.reverse();
+                Err(Error::work(format!("{}. {}", failed.join("; "), crate::agent::SAID)))
+            }
+        }
     }
 
     fn show_progress(&self, elapsed: Duration, terminal: bool) {

@@ -51,6 +51,8 @@ words! {
         Target = "target" or "subject",
         /// A command failed.
         TargetFailed = "target-failed" or "subject-failed",
+        /// A command that does not end the run ended before it was asked to; value: milliseconds that it ran.
+        TargetEnded = "target-ended",
         /// Datagrams that are no evidence.
         DatagramsRefused = "datagrams-refused",
         /// An exchange that no honest clock can cause.
