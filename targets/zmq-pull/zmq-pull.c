@@ -51,6 +51,7 @@ static int parse_option(struct options *options, const char *name, const char *v
 /* A sender's connection, with what was read of it and not looked at. */
 struct peer {
     int socket;
+    int waited; /* whether something was waited for since the last service */
     size_t from, until;
     unsigned char buffer[1 << 16];
 };
@@ -59,7 +60,11 @@ struct peer {
 static int take(struct peer *peer, void *bytes, size_t length) {
     for (size_t at = 0; at < length;) {
         if (peer->from == peer->until) {
-            ssize_t read_now = recv(peer->socket, peer->buffer, sizeof peer->buffer, 0);
+            ssize_t read_now = recv(peer->socket, peer->buffer, sizeof peer->buffer, MSG_DONTWAIT);
+            if (read_now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                peer->waited = 1;
+                read_now = recv(peer->socket, peer->buffer, sizeof peer->buffer, 0);
+            }
             if (read_now < 0 && errno == EINTR && !stopped) continue;
             if (read_now <= 0) return 0;
             peer->from = 0;
@@ -93,12 +98,18 @@ static int greet(struct peer *peer, unsigned char *body) {
     return length > 6 && !memcmp(body, "\5READY", 6) && memmem(body, length, "\4PUSH", 5) != 0;
 }
 
-/* Serves one message: of all senders one after another, each service from the end of the one before. */
-static void serve(void) {
+/*
+ * Serves one message: of all senders one after another, each service from the end of the one before, or from now where
+ * the message had to be waited for. What was there already begins when the one before was to end, however late this
+ * thread is: a machine that takes its core away takes nothing from the capacity.
+ */
+static void serve(struct peer *peer) {
     if (options.capacity_hz == 0) return;
     pthread_mutex_lock(&service);
     int64_t now = now_ns();
-    free_ns = (free_ns > now ? free_ns : now) + (int64_t)(1e9 / options.capacity_hz);
+    if (peer->waited && free_ns < now) free_ns = now;
+    peer->waited = 0;
+    free_ns += (int64_t)(1e9 / options.capacity_hz);
     struct timespec until = {free_ns / NANOSECONDS, free_ns % NANOSECONDS};
     /* A timer wakes late: what is due sooner than that is not slept for, and made up for by the next. */
     if (free_ns - now > 100000) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0);
@@ -117,7 +128,7 @@ static void *pull(void *argument) {
             if (flags & COMMAND_FRAME) continue; /* a PING, which nobody here sends */
             if (length >= (uint64_t)options.id_at + 8) memcpy(&id, body + options.id_at, 8);
             tickscope_stamp(received, id);
-            serve();
+            serve(peer);
             tickscope_stamp(served, id);
             messages++;
             bytes += length;

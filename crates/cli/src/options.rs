@@ -60,7 +60,7 @@ pub enum Command {
     Relate(RelateOptions),
     /// Search the highest rate that a run file's system sustains, an interval: [sustain] in the run file
     Sustain(SustainOptions),
-    /// Send a load of tuples over TCP, UDP, HTTP or ZeroMQ, each when it is due
+    /// Send a load of tuples over TCP, UDP, HTTP, ZeroMQ or Kafka, each when it is due
     Load(GeneratorOptions),
     /// Write a run file to start from
     Init(InitOptions),
