@@ -19,6 +19,7 @@ use tickscope_tick::{Decimal, Place, counted, decimal_down, decimal_up, fraction
 use crate::error::Error;
 use crate::evidence::reading_ticks;
 use crate::kept::policy_notes;
+use crate::noise::pauses::{NodePauses, on_counters};
 
 /// The points of a run that counted, with their totals and rates.
 #[derive(Debug)]
@@ -52,6 +53,15 @@ impl CountedPoint {
         self.point.split('.').next().unwrap_or_default()
     }
 
+    fn add_pauses(&mut self, pauses: Option<&NodePauses>, width_ticks: u64) {
+        let Some(pauses) = pauses else { return };
+        let within = |(before, after): (i64, i64)| (before, after.saturating_add_unsigned(width_ticks));
+        for period in &mut self.periods {
+            let since = period.since.map(within);
+            period.paused_ticks = since.and_then(|since| pauses.took(since, within((period.before, period.after))));
+        }
+    }
+
     /// The first reading of any of `points` of a node, from which times of all its points are counted, so that they can
     /// be laid side by side.
     pub fn first_reading(points: &[Self], node: &str) -> i64 {
@@ -79,6 +89,10 @@ pub struct CountedPeriod {
     pub lo_hz: Option<f64>,
     /// Stamps a second, at most.
     pub hi_hz: Option<f64>,
+    /// Ticks of it that pauses of the node's JVMs took, at least and at most; absent: their log is not there, or not
+    /// whole, or a total is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_ticks: Option<[i64; 2]>,
     /// Both, exact; `None`: neither is known.
     #[serde(skip)]
     pub rate: Option<CountedRate>,
@@ -96,6 +110,7 @@ pub struct CountedRate {
 /// The counts of a run's points.
 pub fn counted_points(run: &Run) -> Result<CountedPoints, Error> {
     let (channels, events) = (run.channels()?, run.events()?);
+    let pauses = on_counters(run)?;
     let (mut points, mut refused) = (Vec::new(), Vec::new());
     for node in &run.manifest().nodes {
         let counts = run.counts(node.name.as_str())?;
@@ -130,7 +145,9 @@ pub fn counted_points(run: &Run) -> Result<CountedPoints, Error> {
                 notes.extend(counted.uncounted_notes(place));
                 notes.extend(untold);
             }
-            points.push(CountedPoint { notes, ..counted.point(name, node.counter.frequency.hertz) });
+            let mut point = CountedPoint { notes, ..counted.point(name, node.counter.frequency.hertz) };
+            point.add_pauses(pauses.get(&node.name), reading_ticks(run.manifest(), node));
+            points.push(point);
         }
         refused.extend(counts.refused);
     }
@@ -359,6 +376,7 @@ impl CountedPeriod {
             period_ns: row.period_ns,
             lo_hz: None,
             hi_hz: None,
+            paused_ticks: None,
             rate: None,
         }
     }

@@ -7,7 +7,7 @@
 //! nothing is removed: the figures of all stand beside. Deliberately absent: whether it would have been faster.
 
 mod cores;
-mod pauses;
+pub(crate) mod pauses;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

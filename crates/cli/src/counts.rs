@@ -6,7 +6,7 @@ use serde_json::json;
 use tickscope_analysis::{CountedPeriod, CountedPoint, counted_points, switches_to_count, unknown_loss_of};
 use tickscope_show::terminal::{Ink, Terminal};
 use tickscope_store::{Event, Run, RunState};
-use tickscope_tick::{Place, Unit, counted, printable};
+use tickscope_tick::{Place, Unit, counted, decimal_down, decimal_up, printable};
 
 use crate::check::Faults;
 use crate::chosen_run;
@@ -124,15 +124,24 @@ fn nothing(run: &Run, point: &str, known: &[String]) -> Failure {
 /// `began`: the tick from which times are counted.
 fn print_point(run: &Run, of: &CountedPoint, began: i64, terminal: Terminal) -> Result<(), Failure> {
     let node = run.manifest().nodes.iter().find(|known| known.name.as_str() == of.node());
-    let unit = Unit::seconds(node.map_or(1, |node| node.counter.frequency.hertz), 6);
+    let hertz = node.map_or(1, |node| node.counter.frequency.hertz);
+    let unit = Unit::seconds(hertz, 6);
     print(format!("{}\n", terminal.inked(Ink::Bold, &printable(&head(of)))).as_bytes())?;
     of.notes.iter().try_for_each(|note| line(format!("policy: {note}")))?;
     line(format!("{:>14}  {:>12}  {}", "AT s", "STAMPS", "A SECOND"))?;
     for period in &of.periods {
         let at = unit.near(i128::from(period.before) - i128::from(began)).to_string();
-        line(format!("{at:>14}  {:>12}  {}", period.count, rate(period)))?;
+        line(format!("{at:>14}  {:>12}  {}{}", period.count, rate(period), paused(period, hertz)))?;
     }
     Ok(())
+}
+
+/// How long JVMs of the node paused meanwhile, in ms; nothing, where that is not known or was certainly not at all.
+fn paused(period: &CountedPeriod, hertz: u64) -> String {
+    let Some([least, most]) = period.paused_ticks.filter(|[_, most]| *most > 0) else { return String::new() };
+    let ms = |ticks: i64| i128::from(ticks) * 1000;
+    let (least, most) = (decimal_down(ms(least), hertz.into(), 3), decimal_up(ms(most), hertz.into(), 3));
+    format!("  paused {least} to {most} ms")
 }
 
 fn rate(period: &CountedPeriod) -> String {

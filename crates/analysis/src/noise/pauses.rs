@@ -29,8 +29,9 @@ pub(super) struct Pauses {
     names: Vec<String>,
 }
 
+/// The pauses of one node's JVMs.
 #[derive(Debug, Default)]
-struct NodePauses {
+pub(crate) struct NodePauses {
     /// By begin.
     pauses: Vec<Pause>,
     /// By position there: the latest end up to it.
@@ -52,23 +53,15 @@ impl Pauses {
     /// `None`: the run has no log of a JVM at a node of the layout.
     pub(super) fn of(run: &Run, inputs: &Inputs, query: &Query) -> Result<Option<Self>, Error> {
         let (channels, events) = (run.channels()?.found, run.events()?.found);
-        let mut logged: BTreeMap<NodeName, BTreeSet<String>> = BTreeMap::new();
-        for channel in channels.iter().filter(|channel| channel.policy == Channel::LOG_POLICY) {
-            let name = channel.point.as_str().strip_prefix("jvm.").and_then(|name| name.strip_suffix(".begin"));
-            if let Some(name) = name {
-                logged.entry(channel.node.clone()).or_default().insert(name.into());
-            }
-        }
         let (mut nodes, mut names) = (Vec::new(), Vec::new());
         let mut of_point = vec![None; inputs.layout.points().len()];
-        for (node, operations) in logged {
+        for (node, operations) in logged(&channels) {
             let at = || (0..of_point.len()).filter(|at| inputs.layout.points()[*at].place.node == node);
             let Some(by) = at().find(|at| inputs.clock_of_point[*at].is_none()) else { continue };
             let places = operations.iter().map(|operation| ends_of(&node, operation)).collect::<Result<Vec<_>, _>>()?;
             domains::expect_one_domain_each(run, places.iter().flatten(), &channels)?;
             let clocks = AuxiliaryClocks::of(run, places.iter().flatten(), &channels, &events, query)?;
-            let refused = |channel: &Channel| channel.node == node && channel.refused > 0;
-            let mut of = NodePauses { is_whole: !channels.iter().any(refused), ..NodePauses::default() };
+            let mut of = NodePauses::none_of(&node, &channels);
             for (operation, ends) in operations.into_iter().zip(&places) {
                 let on_reference = |at: i64| {
                     let (lo, hi) = clocks.counted(&ends[0], at, 0).ok()??;
@@ -104,6 +97,35 @@ impl Pauses {
     }
 }
 
+/// Operations that JVMs of each node logged.
+fn logged(channels: &[Channel]) -> BTreeMap<NodeName, BTreeSet<String>> {
+    let mut logged: BTreeMap<NodeName, BTreeSet<String>> = BTreeMap::new();
+    for channel in channels.iter().filter(|channel| channel.policy == Channel::LOG_POLICY) {
+        let name = channel.point.as_str().strip_prefix("jvm.").and_then(|name| name.strip_suffix(".begin"));
+        if let Some(name) = name {
+            logged.entry(channel.node.clone()).or_default().insert(name.into());
+        }
+    }
+    logged
+}
+
+/// The pauses of each node's JVMs on that node's own counter.
+pub(crate) fn on_counters(run: &Run) -> Result<BTreeMap<NodeName, NodePauses>, Error> {
+    let (channels, events) = (run.channels()?.found, run.events()?.found);
+    let mut nodes = BTreeMap::new();
+    for (node, operations) in logged(&channels) {
+        let places = operations.iter().map(|operation| ends_of(&node, operation)).collect::<Result<Vec<_>, _>>()?;
+        let clocks = AuxiliaryClocks::of(run, places.iter().flatten(), &channels, &events, &Query::default())?;
+        let mut of = NodePauses::none_of(&node, &channels);
+        for (name, ends) in places.iter().enumerate() {
+            of.read(run, ends, name, |at| clocks.counted(&ends[0], at, 0).ok()?.map(|(lo, hi)| [lo, hi]))?;
+        }
+        of.order();
+        nodes.insert(node, of);
+    }
+    Ok(nodes)
+}
+
 /// The points of an operation's begins and ends.
 fn ends_of(node: &NodeName, operation: &str) -> Result<[Place; 2], Error> {
     let place = |end: &str| -> Result<Place, Error> {
@@ -114,6 +136,23 @@ fn ends_of(node: &NodeName, operation: &str) -> Result<[Place; 2], Error> {
 }
 
 impl NodePauses {
+    fn none_of(node: &NodeName, channels: &[Channel]) -> Self {
+        let refused = |channel: &Channel| channel.node == *node && channel.refused > 0;
+        Self { is_whole: !channels.iter().any(refused), ..Self::default() }
+    }
+
+    /// Ticks that pauses took between two readings of the counter, at least and at most, where each reading is of an
+    /// instant between two ticks; `None`: there may be pauses that nobody told of.
+    pub(crate) fn took(&self, since: (i64, i64), until: (i64, i64)) -> Option<[i64; 2]> {
+        let mut took = [0i64; 2];
+        for Pause { within, sure, .. } in self.overlapping([since.0, until.1]) {
+            let least = sure[1].min(until.0).saturating_sub(sure[0].max(since.1)).max(0);
+            let most = within[1].min(until.1) - within[0].max(since.0);
+            took = [took[0].saturating_add(least), took[1].saturating_add(most)];
+        }
+        self.is_whole.then_some(took)
+    }
+
     /// Takes in the pauses for one operation; `on_reference`: least and most of an instant of the JVM's clock.
     fn read(
         &mut self,
@@ -205,6 +244,26 @@ mod tests {
             (vec![], false),
             "shorter than its bounds"
         );
+    }
+
+    #[test]
+    fn what_pauses_took_between_two_readings_is_bounded_by_what_surely_and_what_maybe_lies_there() {
+        let pauses = [([100, 200], [110, 190]), ([300, 420], [310, 410])];
+        let pauses = pauses.iter().map(|&(within, sure)| Pause { within, sure, name: 0 });
+        let mut node = NodePauses { pauses: pauses.collect(), latest: Vec::new(), is_whole: true };
+        node.order();
+        for (since, until, expected) in [
+            ((0, 10), (500, 510), [180, 220]),
+            ((0, 10), (90, 99), [0, 0]),
+            ((0, 10), (90, 105), [0, 5]),
+            ((140, 150), (160, 170), [10, 30]),
+            ((140, 150), (350, 360), [80, 120]),
+            ((195, 198), (300, 301), [0, 6]),
+        ] {
+            assert_eq!(node.took(since, until), Some(expected), "{since:?} {until:?}");
+        }
+        node.is_whole = false;
+        assert_eq!(node.took((0, 10), (500, 510)), None, "lines of the log were refused");
     }
 
     #[test]
