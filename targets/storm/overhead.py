@@ -1,48 +1,191 @@
 #!/usr/bin/env python3
-"""What stamps cost the Yahoo benchmark's throughput on Storm, by policy: Cloudprofiler's Table IV.
+"""What profiling costs the Yahoo benchmark's throughput on Storm, part by part, and beside it Kieker and JFR.
 
-    targets/storm/overhead.py [--pairs 10] [--seconds 5] [--policies null "every 100" buffered] [--json]
+    targets/storm/overhead.py [--rounds 10] [--seconds 5] [--parts null buffered collected ...] [--json]
 
-For each policy: pairs of passes of experiments/ysb-saturated.toml, with all that a run does and with nothing of it. A
-row has the median of the events a second without, and what measuring changed, in per cent of that: the median over
-pairs, and the interval of the sign test with its confidence. After `make storm`, on a machine that does nothing else.
+Cloudprofiler's Tables IV and V. A round makes one pass of the saturated topology for each part and one without any, in
+an order of its own; every window is counted again. A row has the median of the events a second, what the part changed
+in these and in Storm's time on processors, from its start to its end, in per cent of the pass without in its round, as
+median and interval of the sign test, and bytes in files by stamp.
+
+`null`, `count 1 s`, `every 100` and `buffered` are policies, into pools that nobody collects while the load runs;
+`collected` is `buffered` with a collector, `run` all that `tickscope run` does; `jfr` and `kieker` note the same
+places and ids. After `make storm`, on a machine that does nothing else.
 """
 
 import argparse
 import json
 import math
+import os
+import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from recount import Redis
+
 TREE = Path(__file__).resolve().parents[2]
+BUILD = TREE / "build"
+HOST, LINES, REDIS = "127.0.0.1", 7401, 7402
+RATE = 60_000
+PATIENCE_S = 300
+POLICIES = ["null", "count 1 s", "every 100", "buffered"]
+PARTS = [*POLICIES, "collected", "run", "jfr", "kieker"]
+FILES = "kieker.monitoring.writer.filesystem"
+KIEKER = [f"-D{FILES}.FileWriter.logStreamHandler={FILES}.BinaryLogStreamHandler"]
 
 
-def compared(words: argparse.Namespace, policy: str) -> dict:
-    """The pairs of one policy, and what was added in per cent of the median alone."""
-    text = (TREE / "experiments/ysb-saturated.toml").read_text()
-    text = text.replace('policy = "buffered"', f'policy = "{policy}"').replace("../", f"{TREE}/")
-    text = text.replace("pairs = 10\nseconds = 5", f"pairs = {words.pairs}\nseconds = {words.seconds}")
-    text = text.replace(f"{TREE}/target/release/tickscope", str(words.tickscope))
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "ysb.toml").write_text(text)
-        command = [words.tickscope, "run", f"{folder}/ysb.toml", "--overhead", "--out", f"{folder}/run"]
-        done = subprocess.run(command, stdout=sys.stderr, check=False)
-        # Under null a run has no stamp and no table, and ends with 1: its passes stand in run.json all the same.
-        if done.returncode != 0 and policy != "null":
-            sys.exit(f"overhead: tickscope run ended with {done.returncode} under the policy {policy}, see above")
-        cost = json.loads((Path(folder) / "run/run.json").read_text()).get("cost") or {}
-    fields = (cost.get("overhead") or {}).get("fields") or []
-    if [len(field["pairs"]) for field in fields] != [words.pairs]:
-        sys.exit(f"overhead: expected {words.pairs} pairs under the policy {policy}, found {fields}. See above")
-    pairs = fields[0]["pairs"]
-    alone = statistics.median(passes["alone"] for passes in pairs)
-    changes = sorted(100 * (passes["measured"] - passes["alone"]) / alone for passes in pairs)
-    rank, confidence = sign_test(len(pairs))
-    percent = {"median": statistics.median(changes), "lo": changes[rank - 1], "hi": changes[-rank]}
-    return {"policy": policy, "pairs": pairs, "alone": alone, "percent": percent, "confidence": confidence}
+def ended(process: subprocess.Popen, what: str) -> str:
+    out = process.communicate(timeout=PATIENCE_S)[0]
+    if process.returncode != 0:
+        sys.exit(f"overhead: {what} ended with {process.returncode}, see above")
+    return out
+
+
+def awaited(what: str, holds) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > until:
+            sys.exit(f"overhead: expected {what} within {PATIENCE_S} s")
+        time.sleep(0.05)
+
+
+def cpu_s(storm: subprocess.Popen) -> float:
+    """What it took of processors, from its start to its end."""
+    os.waitid(os.P_PID, storm.pid, os.WEXITED | os.WNOWAIT)  # its times are there until it is waited for
+    user, system = Path(f"/proc/{storm.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    ended(storm, "Storm")
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def answers() -> bool:
+    try:
+        return Redis(HOST, REDIS).ask("PING") == "PONG"
+    except OSError:
+        return False
+
+
+class Pass:
+    """One pass of the topology with its processes, outside of any run."""
+
+    def __init__(self, words: argparse.Namespace, folder: Path) -> None:
+        self.words, self.folder, self.running = words, folder, []
+
+    def start(self, *command, **settings) -> subprocess.Popen:
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True, **settings)
+        self.running.append(process)
+        return process
+
+    def made(self, java: list[str], environment: dict[str, str], collector: subprocess.Popen | None = None) -> dict:
+        """What was counted; the processes are ended, a collector last, which leaves its pipe to who reads it."""
+        try:
+            counted = self.through(java, environment)
+            if collector:
+                collector.send_signal(signal.SIGINT)
+                self.running.remove(collector)
+            return counted
+        finally:
+            for process in reversed(self.running):
+                process.terminate()
+                process.wait()
+
+    def through(self, java: list[str], environment: dict[str, str]) -> dict:
+        sent = f"{RATE}*{self.words.seconds:g}"
+        self.start("redis-server", "--bind", HOST, "--port", REDIS, "--save", "", "--dir", self.folder)
+        awaited("Redis to answer", answers)
+        recount = self.start(sys.executable, TREE / "targets/storm/recount.py", BUILD / "storm", HOST, REDIS, sent)
+        if recount.stdout.readline() != "ready\n":
+            ended(recount, "the recount")
+        path = f"{BUILD}/storm.jar:{BUILD}/tickscope.jar:{BUILD}/storm/lib/*"
+        command = ["java", *java, "-cp", path, "tickscope.storm.YahooBenchmark", HOST, LINES, HOST, REDIS]
+        storm = self.start(*command, env=os.environ | environment)
+        redis = Redis(HOST, REDIS)
+        awaited("Storm to listen", lambda: storm.poll() is not None or redis.ask("GET", "listening"))
+        command = ["load", "tcp", f"{HOST}:{LINES}", "--rate", RATE, "--seconds", self.words.seconds, "--linger", "60"]
+        lines = ["--lines", BUILD / "storm/lines.jsonl", "--id-text", "--id-at", "8"]
+        self.start(self.words.tickscope, *command, *lines, stderr=subprocess.DEVNULL)
+        counted = json.loads(ended(recount, "the recount"))
+        return counted | {"cpu_s": cpu_s(storm)}
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def passed(words: argparse.Namespace, part: str) -> dict:
+    """A pass under that part: events a second, and bytes in files by stamp, where it has files."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        if part == "run":
+            return whole_run(words, folder)
+        one = Pass(words, folder)
+        if part in ("none", "jfr", "kieker"):
+            (folder / "files").mkdir()
+            java = [f"-Dprofiler={part}", f"-Dprofiler.out={folder}/files/passages.jfr"]
+            counted = one.made([*java, *KIEKER, f"-D{FILES}.FileWriter.customStoragePath={folder}/files"], {})
+            return found(counted, size(folder / "files") if part != "none" else None)
+        policy = part if part in POLICIES else "buffered"
+        (folder / "stamps").mkdir()
+        environment = {"TICKSCOPE_DIR": f"{folder}/stamps", "TICKSCOPE_POLICY": f"*={policy}"}
+        environment |= {"TICKSCOPE_POOL_BYTES": str(1 << 27), "TICKSCOPE_NODE": "storm"}
+        collect = [words.tickscope, "collect", "--run", folder / "run", folder / "stamps", "--json"]
+        collector = one.start(*collect, "--follow") if part == "collected" else None
+        counted = one.made([], environment, collector)
+        collected = collector or subprocess.Popen([str(word) for word in collect], stdout=subprocess.PIPE, text=True)
+        stored = json.loads(ended(collected, "the collector").splitlines()[-1])  # before it, that it is ready
+        expected = passages(counted) if policy == "buffered" else stored["stamps"]
+        if stored["lost"] or stored["stamps"] != expected:
+            sys.exit(f"overhead: expected {expected} stamps under {part}, found {stored}: what is lost costs less")
+        return found(counted, stored["bytes"] if policy == "buffered" else None)
+
+
+def passages(counted: dict) -> int:
+    """Six of every event, those of the spout and of two operators, and six more of those that are views."""
+    return 6 * counted["of"] + 6 * counted["views"]
+
+
+def found(counted: dict, size: int | None) -> dict:
+    size = size and round(size / passages(counted), 2)
+    return {"rate": counted["events_per_second"], "cpu_s": counted["cpu_s"], "bytes": size}
+
+
+def whole_run(words: argparse.Namespace, folder: Path) -> dict:
+    text = (
+        (TREE / "experiments/ysb-saturated.toml")
+        .read_text()
+        .replace("../target/release/tickscope", str(words.tickscope))
+    )
+    (folder / "ysb.toml").write_text(text.replace("../", f"{TREE}/"))
+    command = [words.tickscope, "run", folder / "ysb.toml", "--seconds", f"{words.seconds:g}", "--out", folder / "run"]
+    process = subprocess.Popen([*map(str, command), "--json"], stdout=subprocess.PIPE, text=True)
+    said = "command of recount printed: "
+    answer = json.loads(ended(process, "the run"))
+    last = [event["text"] for event in answer["events"] if event["text"].startswith(said)]
+    cost = next(node for node in answer["cost"]["nodes"] if node["node"] == "storm")
+    return found(json.loads(last[0].removeprefix(said)) | {"cpu_s": cost["target_cpu_ns"] / 1e9}, None)
+
+
+def summary(part: str, rounds: list[dict]) -> dict:
+    """A part's row: what it changed is in per cent of the pass without any in the same round."""
+    rank, confidence = sign_test(len(rounds))
+
+    def changed(of: str) -> dict:
+        changes = sorted(100 * (one[part][of] / one["none"][of] - 1) for one in rounds)
+        return {"median": statistics.median(changes), "lo": changes[rank - 1], "hi": changes[-rank]}
+
+    return {
+        "part": part,
+        "events_per_second": statistics.median(one[part]["rate"] for one in rounds),
+        "percent": changed("rate"),
+        "cpu_percent": changed("cpu_s"),
+        "confidence": confidence,
+        "bytes_per_stamp": rounds[-1][part]["bytes"],
+        "rounds": [{of: one[of] for of in ("none", part)} for one in rounds],
+    }
 
 
 def sign_test(pairs: int) -> tuple[int, float]:
@@ -50,31 +193,41 @@ def sign_test(pairs: int) -> tuple[int, float]:
     misses = [2 * sum(math.comb(pairs, at) for at in range(rank)) / 2**pairs for rank in range(1, pairs // 2 + 1)]
     rank = sum(miss <= 0.05 for miss in misses)
     if rank == 0:
-        sys.exit(f"overhead: expected 6 pairs or more, found {pairs}: fewer have no interval. Give --pairs 6")
+        sys.exit(f"overhead: expected 6 rounds or more, found {pairs}: fewer have no interval. Give --rounds 6")
     return rank, 1 - misses[rank - 1]
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--pairs", type=int, default=10)
+    arguments.add_argument("--rounds", type=int, default=10)
     arguments.add_argument("--seconds", type=float, default=5)
-    arguments.add_argument("--policies", nargs="+", default=["null", "every 100", "buffered"])
+    arguments.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, metavar="PART")
     arguments.add_argument("--tickscope", type=Path, default=TREE / "target/release/tickscope")
     arguments.add_argument("--json", action="store_true")
     words = arguments.parse_args()
-    sign_test(words.pairs)
-    rows = []
-    to = sys.stderr if words.json else sys.stdout
-    print(f"{'policy':12}{'events/s alone':>16}{'change %':>10}   interval", file=to)
-    for policy in words.policies:
-        row = compared(words, policy)
-        rows.append(row)
-        percent, sure = row["percent"], 100 * row["confidence"]
-        interval = f"[{percent['lo']:+.1f}, {percent['hi']:+.1f}] at {sure:.1f} %, {words.pairs} pairs"
-        line = f"{policy:12}{row['alone']:16.0f}{percent['median']:+10.1f}   {interval}"
-        print(line, file=to, flush=True)
+    sign_test(words.rounds)
+    rounds, draw = [], random.Random(4)
+    for number in range(words.rounds):
+        order = draw.sample(["none", *words.parts], len(words.parts) + 1)
+        print(f"round {number + 1} of {words.rounds}: {', '.join(order)}", file=sys.stderr, flush=True)
+        rounds.append({part: passed(words, part) for part in order})
+        print(json.dumps(rounds[-1]), file=sys.stderr, flush=True)
+    rows = [summary(part, rounds) for part in words.parts]
     if words.json:
         print(json.dumps(rows))
+        return
+    print(f"{'none':10}{statistics.median(one['none']['rate'] for one in rounds):8.0f} events/s")
+    for row in rows:
+        changes = "   ".join(
+            f"{name} {interval(row[of])}" for name, of in [("rate", "percent"), ("CPU", "cpu_percent")]
+        )
+        files = f"   {row['bytes_per_stamp']:.1f} bytes a stamp" if row["bytes_per_stamp"] else ""
+        print(f"{row['part']:10}{row['events_per_second']:8.0f} events/s   {changes}{files}")
+    print(f"in per cent of none: medians of {words.rounds} rounds, intervals at {100 * rows[0]['confidence']:.1f} %")
+
+
+def interval(percent: dict) -> str:
+    return f"{percent['median']:+.1f} [{percent['lo']:+.1f}, {percent['hi']:+.1f}]"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The Yahoo benchmark of targets/storm: its operators alone, its recount, and the whole on Storm if that is here."""
 
+import argparse
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from conftest import TREE
 STORM = TREE / "targets/storm"
 sys.path.insert(0, str(STORM))
 import events
+import overhead
 import recount
 
 NEEDS = [TREE / "build/storm.jar", TREE / "build/tickscope.jar", TREE / "build/storm/lines.jsonl"]
@@ -99,6 +101,68 @@ def test_e2e_every_window_is_right_and_each_operator_has_its_time(name, tickscop
     assert counts["project"] == counts["join"] == counts["count"] == views
 
 
+def test_what_a_part_costs_is_of_its_own_round_and_has_the_interval_of_the_sign_test():
+    rounds = [
+        {
+            "none": {"rate": alone, "cpu_s": 4, "bytes": None},
+            "jfr": {"rate": alone * changed, "cpu_s": 5, "bytes": 27.0},
+        }
+        for alone, changed in [(100, 0.9), (1000, 0.8), (10, 1.1), (50, 0.95), (500, 0.5), (200, 0.97)]
+    ]
+    row = overhead.summary("jfr", rounds)
+    assert {of: round(percent, 6) for of, percent in row["percent"].items()} == {"median": -7.5, "lo": -50, "hi": 10}
+    assert set(row["cpu_percent"].values()) == {25}
+    assert row["confidence"] == 1 - 2 / 2**6 and row["bytes_per_stamp"] == 27.0
+    eleven = [
+        {**one, "jfr": {"rate": one["none"]["rate"] * (90 + at) / 100, "cpu_s": 4, "bytes": None}}
+        for at, one in enumerate((rounds * 2)[:11])
+    ]
+    percent = overhead.summary("jfr", eleven)["percent"]
+    assert [round(percent[of], 6) for of in ("lo", "median", "hi")] == [-9, -5, -1], "one left out at either end"
+    with pytest.raises(SystemExit, match="6 rounds or more, found 5"):
+        overhead.sign_test(5)
+
+
+@HAS_STORM
+def test_e2e_each_profiler_notes_every_passage(tickscope, monkeypatch):
+    monkeypatch.delenv("TICKSCOPE_DIR", raising=False)
+    words = argparse.Namespace(seconds=0.2, tickscope=tickscope)
+    one, kept = {}, overhead.size
+
+    def size(folder):
+        recorded = folder / "passages.jfr"
+        if recorded.exists():
+            summary = subprocess.run(["jfr", "summary", recorded], capture_output=True, text=True, check=True).stdout
+            one["jfr"] = int(next(line.split()[1] for line in summary.splitlines() if "tickscope.Passage" in line))
+        return kept(folder)
+
+    monkeypatch.setattr(overhead, "size", size)
+    found = {part: overhead.passed(words, part) for part in ("collected", "null", "jfr", "kieker")}
+    views = recount.recounted(TREE / "build/storm", 12_000)[0]
+    assert one["jfr"] == 6 * 12_000 + 6 * views
+    assert all(of["rate"] > 0 for of in found.values())
+    assert found["kieker"]["bytes"] == pytest.approx(40, abs=0.05), "a record of 40 bytes for each passage"
+    assert found["collected"]["bytes"] < found["jfr"]["bytes"] and found["null"]["bytes"] is None
+
+
+@HAS_STORM
+def test_e2e_a_profiler_that_is_none_is_refused_with_those_that_are():
+    path = f"{TREE}/build/storm.jar:{TREE}/build/tickscope.jar:{TREE}/build/storm/lib/*"
+    command = [
+        "java",
+        "-Dprofiler=perf",
+        "-cp",
+        path,
+        "tickscope.storm.YahooBenchmark",
+        "127.0.0.1",
+        "1",
+        "127.0.0.1",
+        "1",
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and "tickscope, none, jfr, kieker], found 'perf'" in ended.stderr, ended.stderr
+
+
 IS_FLINK_HERE = IS_HERE and (TREE / "build/flink.jar").exists()
 
 
@@ -115,6 +179,23 @@ def test_e2e_one_table_has_both_engines_and_no_window_of_either_is_wrong(ticksco
         counts = {stage["stage"]: stage["count"] for stage in json.loads(shown)["stages"]}
         assert counts["stream.deserialise-in>stream.deserialise-out"] == 10_000
         assert counts["stream.count-in>stream.count-out"] == views
+
+
+@HAS_STORM
+def test_e2e_collections_of_garbage_stand_beside_what_storm_took_in_meanwhile(tickscope, tmp_path):
+    text = (TREE / "experiments/ysb-pauses.toml").read_text()
+    ended = run_of(text, tickscope, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "ParallelGC" in str(json.loads(ended.stdout)["pauses"])
+    asked = [tickscope, "show", tmp_path / "run", "--counts", "storm.received"]
+    shown = subprocess.run([*asked, "--json"], capture_output=True, check=True).stdout
+    counted = json.loads(shown)["counts"][0]
+    assert counted["total"] == 50_000
+    paused = [period["paused_ticks"] for period in counted["periods"] if "paused_ticks" in period]
+    assert paused and all(0 <= least <= most for least, most in paused) and any(least > 0 for least, _ in paused)
+    assert " ms" in subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    subprocess.run([tickscope, "report", tmp_path / "run"], capture_output=True, check=True)
+    assert "JVMs of storm paused" in (tmp_path / "run/report.html").read_text()
 
 
 def processes(*words):

@@ -3,6 +3,7 @@ package tickscope.storm;
 import java.util.Map;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
+import java.util.function.LongConsumer;
 import org.apache.storm.spout.SpoutOutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.OutputFieldsDeclarer;
@@ -10,7 +11,6 @@ import org.apache.storm.topology.base.BaseRichSpout;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Values;
 import tickscope.Ordering;
-import tickscope.Point;
 import tickscope.storm.Redis.Place;
 
 /**
@@ -21,8 +21,8 @@ final class LineSpout extends BaseRichSpout {
     static final byte[] END = {};
     private static final long serialVersionUID = 1;
     private static final int QUEUED = 4096;
-    private static final Point RECEIVED = Point.of("received", Ordering.AFTER);
-    private static final Point EMITTED = Point.of("emitted", Ordering.BEFORE);
+    private static final LongConsumer RECEIVED = Mark.of("received", Ordering.AFTER);
+    private static final LongConsumer EMITTED = Mark.of("emitted", Ordering.BEFORE);
 
     private final String host;
     private final int port;
@@ -49,7 +49,7 @@ final class LineSpout extends BaseRichSpout {
     private void read() {
         try {
             Lines.read(host, port, redis, line -> {
-                RECEIVED.stamp(Lines.idOf(line));
+                RECEIVED.accept(Lines.idOf(line));
                 lines.put(line);
             });
             lines.put(END);
@@ -67,7 +67,7 @@ final class LineSpout extends BaseRichSpout {
             return;
         }
         if (line.length > 0) {
-            EMITTED.stamp(Lines.idOf(line));
+            EMITTED.accept(Lines.idOf(line));
         }
         collector.emit(new Values(line, line.length == 0));
     }

@@ -1,6 +1,7 @@
 package tickscope.storm;
 
 import java.util.Map;
+import java.util.function.LongConsumer;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.BasicOutputCollector;
 import org.apache.storm.topology.OutputFieldsDeclarer;
@@ -9,7 +10,6 @@ import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.Values;
 import tickscope.Ordering;
-import tickscope.Point;
 import tickscope.storm.Redis.Place;
 
 /**
@@ -22,8 +22,8 @@ final class Operator extends BaseBasicBolt {
     private final Place redis;
     private final String name;
     private final Actor.Making making;
-    private transient Point in;
-    private transient Point out;
+    private transient LongConsumer in;
+    private transient LongConsumer out;
     private transient Actor actor;
 
     Operator(Place redis, String name, Actor.Making making) {
@@ -35,8 +35,8 @@ final class Operator extends BaseBasicBolt {
     @Override
     public void prepare(Map<String, Object> settings, TopologyContext context) {
         YahooBenchmark.begin(redis, name);
-        in = Point.of(name + "-in", Ordering.BEFORE);
-        out = Point.of(name + "-out", Ordering.AFTER);
+        in = Mark.of(name + "-in", Ordering.BEFORE);
+        out = Mark.of(name + "-out", Ordering.AFTER);
         actor = making.get();
     }
 
@@ -49,9 +49,9 @@ final class Operator extends BaseBasicBolt {
         }
         Object value = tuple.getValue(0);
         long id = actor.id(value);
-        in.stamp(id);
+        in.accept(id);
         Object next = actor.of(value);
-        out.stamp(id);
+        out.accept(id);
         if (next != null) {
             collector.emit(new Values(next, false));
         }

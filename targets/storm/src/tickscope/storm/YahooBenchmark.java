@@ -48,6 +48,12 @@ public final class YahooBenchmark {
             System.err.println("expected ADDRESS PORT REDIS-HOST REDIS-PORT [THREADS], found " + words.length + " words");
             System.exit(2);
         }
+        try {
+            Mark.begin();
+        } catch (IllegalArgumentException e) {
+            System.err.println(e.getMessage());
+            System.exit(2);
+        }
         Place redis = new Place(words[2], Integer.parseInt(words[3]));
         redis.redis().ask("PING");
         int threads = words.length < 5 ? 0 : Integer.parseInt(words[4]);
