@@ -553,9 +553,11 @@ def test_spans_that_were_exported_come_back_with_the_same_durations_and_say_what
                              for end in ("estimate_ticks", "lo_ticks", "hi_ticks"))
             assert exact <= int(found["estimate_ticks"]) < exact + 2, "a span encloses the estimates"
             assert int(found["lo_ticks"]) <= lo and hi <= int(found["hi_ticks"]), "and its bounds are no narrower"
-    cut = (tmp_path / "all.otlp").read_bytes()[:-3]
+    whole = (tmp_path / "all.otlp").read_bytes()
     shutil.rmtree(tmp_path / "run")
-    assert "cut off" in imported(command, tmp_path, mapping, code=2, all_otlp=cut).stderr
+    assert "cut off" in imported(command, tmp_path, mapping, code=2, all_otlp=whole[:-3]).stderr
+    half_a_bound = whole.replace(b"tickscope.lo_ns", b"tickscope.xo_ns")
+    assert "with neither of the two" in imported(command, tmp_path, mapping, code=2, all_otlp=half_a_bound).stderr
 
 
 def spans(service, name, traces):

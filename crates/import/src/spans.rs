@@ -263,7 +263,7 @@ impl<'t> Reading<'t> {
             })?;
             self.stamped.push(Stamped { keys: keys.clone(), column, ns, span: self.spans });
         }
-        self.width_ns = self.width_ns.max(span.width_ns().unwrap_or(1));
+        self.width_ns = self.width_ns.max(span.width_ns()?);
         Ok(())
     }
 }
@@ -310,13 +310,26 @@ impl<'a> Span<'a> {
     }
 
     /// How wide its ends have to be to hold the interval that it says its duration lies in. Its start was rounded down
-    /// and its end up, as the readings of other spans' ends may have been that a duration is taken between.
-    fn width_ns(&self) -> Option<u64> {
+    /// and its end up, as the readings of other spans' ends may have been that a duration is taken between. 1: it says
+    /// no interval.
+    fn width_ns(&self) -> Result<u64, String> {
         const BOTH_ROUNDED: i128 = 2;
-        let [Some(start), Some(end)] = self.ends else { return None };
         let [lo, hi] = ["tickscope.lo_ns", "tickscope.hi_ns"].map(|key| self.number(key).map(i128::from));
-        let duration = i128::from(end) - i128::from(start);
-        u64::try_from(BOTH_ROUNDED.max(hi? - duration).max(duration - lo?)).ok()
+        let width = match (self.ends, lo, hi) {
+            (_, None, None) => Some(1),
+            ([Some(start), Some(end)], Some(lo), Some(hi)) => {
+                let duration = i128::from(end) - i128::from(start);
+                u64::try_from(BOTH_ROUNDED.max(hi - duration).max(duration - lo)).ok()
+            }
+            _ => None,
+        };
+        width.ok_or_else(|| {
+            let name = shortened(&String::from_utf8_lossy(self.name));
+            format!(
+                "expected the span '{name}' with both ends, tickscope.lo_ns and tickscope.hi_ns, each within 2^64 ns of \
+                 its duration, or with neither of the two, found another. Export it again"
+            )
+        })
     }
 }
 
