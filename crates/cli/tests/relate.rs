@@ -332,6 +332,8 @@ fn e2e_a_file_that_is_of_no_two_machines_is_refused_with_what_helps() {
     let one = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"a\"\n[[node]]\nname = \"a\"\ncommand = \
                [\"true\"]\nends_run = true\n";
     related(&site, one).said(2, &["two machines or more to relate, found 'a' alone"]);
+    let bare = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"a\"\n[[node]]\nname = \"a\"\n";
+    related(&site, bare).said(2, &["two machines or more to relate, found 'a' alone"]);
     related(&site, &format!("{one}[sweep]\n")).said(2, &["a file of one run, found a [sweep]"]);
     related(&site, "run = 3").said(2, &["machines.toml"]);
 }

@@ -87,12 +87,13 @@ impl RunText {
         if let Some(many) = ["sweep", "sustain"].into_iter().find(|many| file.contains_key(*many)) {
             return Err(in_file(&format!("expected a file of one run, found a [{many}]. Leave it out")));
         }
-        if let [only] = Plan::of(&self)?.nodes.as_slice() {
+        if let Some([only]) = file.get("node").and_then(toml::Value::as_array).map(Vec::as_slice) {
+            let name = only.get("name").and_then(toml::Value::as_str).unwrap_or("one");
             return Err(in_file(&format!(
-                "expected two machines or more to relate, found '{}' alone. Add the others",
-                only.name
+                "expected two machines or more to relate, found '{name}' alone. Add the others"
             )));
         }
+        Plan::of(&self)?;
         file.retain(|key, _| KEPT.contains(&key));
         let nodes = file.get_mut("node").and_then(toml::Value::as_array_mut).into_iter().flatten();
         nodes.filter_map(toml::Value::as_table_mut).for_each(|node| {

@@ -260,7 +260,7 @@ fn transport(link: u32, bytes: &[u8]) -> Option<Transport<'_>> {
             let all = usize::from(u16::from_be_bytes(ip.get(2..4)?.try_into().ok()?));
             // Behind a short packet there is padding; 0: the card computed it.
             let end = if all < head { ip.len() } else { all.min(ip.len()) };
-            let sent = if all < head { ip.len() } else { all } - head;
+            let sent = if all < head { ip.len() } else { all }.checked_sub(head)?;
             (!is_later && head >= 20).then_some((*ip.get(9)?, ip.get(head..end)?, sent))?
         }
         6 => (*ip.get(6)?, ip.get(40..)?, u16::from_be_bytes(ip.get(4..6)?.try_into().ok()?).into()),
@@ -274,4 +274,24 @@ fn transport(link: u32, bytes: &[u8]) -> Option<Transport<'_>> {
     };
     let is_bare = protocol == 6 && sent == head;
     Some(Transport { ports: [port(0)?, port(2)?], payload: rest.get(head..)?, is_bare })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_was_cut_off_anywhere_is_none_or_ends_there() {
+        const RAW: u32 = 101;
+        let head = |all: u16| [&[0x45, 0][..], &all.to_be_bytes(), &[0, 0, 0, 0, 64, 17, 0, 0], &[0; 8]].concat();
+        let udp = [0x1c, 0xe8, 0x1c, 0xe9, 0, 12, 0, 0, b'a', b'b', b'c', b'd'];
+        for all in [0, 19, 32, u16::MAX] {
+            let packet = [&head(all)[..], &udp].concat();
+            for until in 0..=packet.len() {
+                let found = transport(RAW, &packet[..until]).map(|found| (found.ports, found.payload.to_vec()));
+                let expected = (until >= 28).then(|| ([7400, 7401], packet[28..until].to_vec()));
+                assert_eq!(found, expected, "{until} bytes of a packet that says {all}");
+            }
+        }
+    }
 }

@@ -48,11 +48,15 @@ fn legend(found: &[Contention]) -> Block {
     Block::legend(found.iter().filter(|of| of.routine == Routine::VaryingRead).map(name))
 }
 
-/// A panel a routine.
-fn by_routine(found: &[Contention], draw: impl Fn(&[&Contention], &str) -> Block) -> Vec<Panel> {
+/// A panel a routine, by the number of its figure in the study.
+fn by_routine(
+    found: &[Contention],
+    title: impl Fn(usize, Routine) -> String,
+    draw: impl Fn(&[&Contention], &str) -> Block,
+) -> Vec<Panel> {
     let panels = Routine::ALL.iter().enumerate().map(|(at, &routine)| {
         let of: Vec<&Contention> = found.iter().filter(|of| of.routine == routine).collect();
-        let title = format!("As figure {}: {routine}", at + 1);
+        let title = title(at + 1, routine);
         panel(&title, vec![draw(&of, &title)])
     });
     panels.collect()
@@ -85,7 +89,7 @@ fn since_the_start(found: &[Contention]) -> Vec<Block> {
                 median in each slice of the time. The other readers start one after another (solid uprights), read \
                 the same clock and stop one after another (dashed). A word is read under a lock that all share, as \
                 the study's readers shared a bus.";
-    let mut panels = by_routine(found, draw);
+    let mut panels = by_routine(found, |number, routine| format!("As figure {number}: {routine}"), draw);
     for (panel, published) in panels.iter_mut().zip(PUBLISHED) {
         panel.blocks.push(Block::note(format!("The study's: {published}.")));
     }
@@ -116,7 +120,8 @@ fn in_a_turn(found: &[Contention]) -> Vec<Block> {
     let note = "The same while all read, by where in a turn of the low word the first call began; uprights: what the \
                 median lies between with 99.9 %. varying-read peaks where its second call sees the high word flip, \
                 and dips where its first one does; the other two return the low word that they read first, always.";
-    vec![Block::note(note), legend(found), Block::panels(by_routine(found, draw))]
+    let panels = by_routine(found, |_, routine| format!("{routine} by turn"), draw);
+    vec![Block::note(note), legend(found), Block::panels(panels)]
 }
 
 fn figures(found: &[Contention]) -> Vec<Block> {
@@ -171,7 +176,9 @@ mod tests {
     fn every_routine_has_both_figures_or_the_reason_and_what_the_study_shows() {
         let of = |pairs| Routine::ALL.map(|routine| [1, 3].map(|readers| contention(routine, readers, pairs)));
         let html = two_words_document(&of(20_000).concat(), "here".into()).html();
-        assert_eq!((html.matches("<h3>As figure").count(), html.matches("Not drawn").count()), (6, 0));
+        let titles =
+            ["As figure", "", "varying-read by turn"].map(|title| html.matches(&format!("<h3>{title}")).count());
+        assert_eq!((titles, html.matches("Not drawn").count()), ([3, 6, 1], 0));
         assert!(html.contains("from 300 to over 800") && html.contains("3 readers at once, taking turns"));
         let empty = two_words_document(&of(0).concat(), "here".into());
         assert_eq!(empty.html().matches("Not drawn").count(), 6);
