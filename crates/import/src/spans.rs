@@ -310,8 +310,8 @@ impl<'a> Span<'a> {
     }
 
     /// How wide its ends have to be to hold the interval that it says its duration lies in. Its start was rounded down
-    /// and its end up, as the readings of other spans' ends may have been that a duration is taken between. 1: it says
-    /// no interval.
+    /// and its end up, as the readings of other spans' ends may have been that a duration is taken between. 1: it
+    /// says no interval.
     fn width_ns(&self) -> Result<u64, String> {
         const BOTH_ROUNDED: i128 = 2;
         let [lo, hi] = ["tickscope.lo_ns", "tickscope.hi_ns"].map(|key| self.number(key).map(i128::from));
