@@ -326,8 +326,8 @@ impl<'a> Span<'a> {
         width.ok_or_else(|| {
             let name = shortened(&String::from_utf8_lossy(self.name));
             format!(
-                "expected the span '{name}' with both ends, tickscope.lo_ns and tickscope.hi_ns, each within 2^64 ns of \
-                 its duration, or with neither of the two, found another. Export it again"
+                "expected the span '{name}' with both ends, tickscope.lo_ns and tickscope.hi_ns, each within 2^64 ns \
+                 of its duration, or with neither of the two, found another. Export it again"
             )
         })
     }
