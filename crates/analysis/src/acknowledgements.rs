@@ -165,7 +165,7 @@ pub(crate) struct Value {
     pub outside: Option<bool>,
     /// Whether it lies outside the guaranteed interval; `None`: there is none.
     pub outside_guaranteed: Option<bool>,
-    /// As published: the whole time until the acknowledgement arrived, T3 - T1, less the time that it left late, with
+    /// The published method: the time until the acknowledgement arrived, T3 - T1, less the time that it left late, with
     /// its round trip as the bound.
     pub until_return: UntilReturn,
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use tickscope_bracket::{Epochs, Model, Rho, RhoOrigin};
+use tickscope_bracket::{Model, Rho, RhoOrigin};
 use tickscope_store::{AssumptionKind, DeclaredFrequency, Manifest, Node, ReadingWidth, Sharing};
 use tickscope_tick::{Label, Ordering, Place, Source, counted};
 
@@ -26,7 +26,7 @@ pub enum Assumption {
     /// A clock runs within its slew bound of one rate against its node's counter.
     Slew { domain: Label, counter: Label, slew: Rho, origin: String },
     /// That rate lies near what the counter's frequency declares.
-    SlewRate { domain: Label, counter: Label, carries: bool },
+    SlewRate { domain: Label, counter: Label, ppm: u32, carries: bool },
     /// The meaning of the kernel's stamps.
     KernelStamps,
     /// The same fact about each of these domains, nodes or points.
@@ -209,9 +209,8 @@ impl Assumption {
                 let slew = f64::from(slew.ppb()) / 1000.0;
                 format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks")
             }
-            Self::SlewRate { domain, counter, .. } => {
-                let prior = Epochs::KERNEL_PRIOR_PPM;
-                format!("that rate of {domain} lies within {prior} ppm of what the frequency of {counter} declares")
+            Self::SlewRate { domain, counter, ppm, .. } => {
+                format!("that rate of {domain} lies within {ppm} ppm of what the frequency of {counter} declares")
             }
             Self::KernelStamps => KERNEL_STAMPS.into(),
             Self::Of { names, fact } => format!("{}: {}", names.join(", "), fact.statement()),
@@ -512,9 +511,10 @@ fn auxiliary_clocks(analysis: &Analysis) -> Vec<Assumption> {
     let mut all = Vec::new();
     for clock in &analysis.auxiliary_clocks {
         let (domain, counter) = (clock.domain.clone(), clock.counter.clone());
-        let (slew, origin, carries) = (clock.slew, clock.slew_origin.clone(), clock.rests_on_prior);
+        let (slew, origin) = (clock.slew, clock.slew_origin.clone());
+        let (ppm, carries) = (clock.prior_ppm, clock.rests_on_prior);
         all.push(Assumption::Slew { domain: domain.clone(), counter: counter.clone(), slew, origin });
-        all.push(Assumption::SlewRate { domain, counter, carries });
+        all.push(Assumption::SlewRate { domain, counter, ppm, carries });
     }
     all.extend((!all.is_empty()).then_some(Assumption::KernelStamps));
     all
@@ -541,7 +541,7 @@ fn own_reading(node: &Node) -> (String, Fact) {
     (node.domain().to_string(), Fact::Reading(node.counter.reading.clone()))
 }
 
-/// What `run.json` has in words.
+/// The assumptions that `run.json` records in words.
 fn recorded(manifest: &Manifest) -> impl Iterator<Item = Assumption> {
     manifest.assumptions.iter().map(|recorded| {
         let (statement, origin) = (recorded.statement.clone(), recorded.origin.clone());

@@ -35,6 +35,8 @@ pub struct AuxiliaryClockSummary {
     pub slew_origin: String,
     /// How fast its counter is declared to run.
     pub hertz: u64,
+    /// How far its rate may lie from what that declares, without evidence.
+    pub prior_ppm: u32,
     /// True if the evidence of an epoch leaves the clock's rate as open as the prior does.
     pub rests_on_prior: bool,
     /// How many brackets.
@@ -225,7 +227,8 @@ fn relate(
     }
     let breaks = breaks(events, &domain.to_string(), slew)?;
     let model = Model::new(slew, nominal(of_node)?, Tick::new(0));
-    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(manifest, of_node, domain.clock), ..model };
+    let prior_ppm = Epochs::kernel_prior_ppm(of_node.counter.frequency.tolerance_ppm);
+    let model = Model { prior_ppm, widths: widths(manifest, of_node, domain.clock), ..model };
     let epochs = Epochs::new(&brackets, &breaks, &model).map_err(|e| Error::work(format!("{domain}: {e}")))?;
     let summary = AuxiliaryClockSummary {
         domain,
@@ -237,6 +240,7 @@ fn relate(
             .iter()
             .any(|epoch| epoch.clock_map.as_ref().is_ok_and(ClockMap::rests_on_prior)),
         hertz: of_node.counter.frequency.hertz,
+        prior_ppm,
         brackets: brackets.len(),
         unused: if unused > 0 { vec![(UNORDERED, unused as u64)] } else { Vec::new() },
         epochs: epochs.epochs().len(),

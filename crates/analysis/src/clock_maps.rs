@@ -50,7 +50,7 @@ pub struct ClockMapSummary {
     pub rests_on_prior: bool,
 }
 
-/// What durations within the nodes of a counter rest on that nothing relates to the reference.
+/// The rate that durations within the nodes of a counter rest on which nothing relates to the reference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateAlone {
     /// The domain, `node.counter`.

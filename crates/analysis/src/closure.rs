@@ -130,7 +130,7 @@ impl Web {
         pairs.into_iter().map(|pair| LeftPair { pair, reason: reason.clone() }).collect()
     }
 
-    /// That all relations of some counters are left out.
+    /// Says that all relations of some counters are left out.
     fn all_out(&self, suspects: &[usize]) -> String {
         let names: Vec<String> = suspects.iter().map(|&counter| self.domains[counter].to_string()).collect();
         format!(". Each of {} may be the wrong one: all their relations are left out", names.join(", "))

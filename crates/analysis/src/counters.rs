@@ -8,7 +8,7 @@ use crate::declared_rho::{declared_for, is_default};
 use crate::error::Error;
 use crate::query::Query;
 
-/// What the frequencies of two counters declare of the rate between them.
+/// The rate between two counters, as their frequencies declare it.
 #[derive(Clone, Copy)]
 pub(crate) struct DeclaredRate {
     /// Ticks of the reference that pass in one of the other.

@@ -234,7 +234,7 @@ fn everything_that_a_figure_rests_on_is_said() {
     for parts in [
         &["rate of server.tsc", "within rho"][..],
         &["rate of server.tsc", "500 ppm", "[default prior; the evidence bounds the rate closer]"],
-        &["client.realtime", "1100 ppm"],
+        &["client.realtime", "1102 ppm"],
         &["client.tsc", "leaves 25 ticks open", "regular where a reading takes longer than one"],
         &["server.tsc", "leaves 1 ticks open"],
         &["client.realtime", "leaves 10 ticks open"],
@@ -249,6 +249,24 @@ fn everything_that_a_figure_rests_on_is_said() {
         &["seconds", "2500000000 Hz"],
     ] {
         assert!(says(parts), "{parts:?} in {all:#?}");
+    }
+}
+
+#[test]
+fn the_prior_of_a_clock_holds_what_the_frequency_of_its_counter_leaves_open() {
+    let site = Site::new();
+    let clocks = Clocks { client: stairs(1, 1, 0), server: stairs(1, 1, 0), realtime: stairs(1, 1, 0) };
+    let requests: Vec<Request> = (0..3).map(|_| (1_000_000 * PARTS, [1_600_000; 5])).collect();
+    let (mut run, _) = run(&site, clocks, &requests);
+    // (1 + tolerance)/(1 - 1000 ppm) - 1
+    for (tolerance_ppm, prior) in [(1, "1102 ppm"), (20_000, "21022 ppm")] {
+        let mut manifest = run.manifest().clone();
+        manifest.nodes.iter_mut().for_each(|node| node.counter.frequency.tolerance_ppm = tolerance_ppm);
+        run.set_manifest(manifest).unwrap();
+        let analysis = analyse(&run, &Query::default(), false).unwrap();
+        let said = assumptions(run.manifest(), &analysis);
+        let of_clock = |(what, _): &&(String, String)| what.contains("rate of client.realtime") && what.contains(prior);
+        assert_eq!(said.iter().filter(of_clock).count(), 1, "{said:#?}");
     }
 }
 

@@ -119,7 +119,17 @@ impl Epochs {
     /// `adjtimex` takes a frequency of up to 500 ppm, `adjtime` slews by 500 more, and a frequency that was not
     /// calibrated by that kernel may be 100 off. A prior for [`Model::prior_ppm`]; where there is evidence it costs
     /// nothing.
-    pub const KERNEL_PRIOR_PPM: u32 = 1_100;
+    pub const KERNEL_PRIOR_PPM: u32 = Self::kernel_prior_ppm(0);
+
+    /// The same where the counter's frequency may be further off, parts per million.
+    pub const fn kernel_prior_ppm(tolerance_ppm: u32) -> u32 {
+        const MILLION: u64 = 1_000_000;
+        const KERNEL: u64 = 1_000;
+        let tolerance = if tolerance_ppm > 100 { tolerance_ppm as u64 } else { 100 };
+        // (1 + tolerance)/(1 - kernel) - 1: the counter as fast as it may be, the clock as slow.
+        let prior = ((tolerance + KERNEL) * MILLION).div_ceil(MILLION - KERNEL);
+        if prior < u32::MAX as u64 { prior as u32 } else { u32::MAX }
+    }
 
     /// The epochs that `brackets`, raw readings in any order, and the declared `breaks` divide a clock into.
     ///

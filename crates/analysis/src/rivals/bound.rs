@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// What a method's bound is. In the public JSON a name keeps what it was: there the return trip of ids that come back
-/// is `published`, too.
+/// The kind of a method's bound. In the public JSON a name keeps what it was: there the return trip of ids that come
+/// back is `published`, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RivalBound {
     /// It holds while the rate stays within rho.
     Guaranteed,
-    /// As the method's authors state it.
+    /// The method's authors state it.
     Published,
     /// Between two stamps of one node.
     #[serde(rename = "published")]

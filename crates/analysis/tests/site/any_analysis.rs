@@ -148,6 +148,30 @@ fn late_stage() -> LateStage {
     LateStage { stage: "a>b".into(), spanning: 1, longest_ticks: 1, traces: vec![trace] }
 }
 
+/// A clock whose readings are so wide at the median and at the 99th percentile, and so far outside as published.
+fn clock(slew: Rho, hertz: u64, [half, half_p99, furthest]: [u64; 3]) -> AuxiliaryClockSummary {
+    AuxiliaryClockSummary {
+        domain: "b.realtime".parse().unwrap(),
+        counter: "b.tsc".parse().unwrap(),
+        slew,
+        slew_origin: "declared".into(),
+        hertz,
+        prior_ppm: 1102,
+        rests_on_prior: false,
+        brackets: 1,
+        unused: vec![],
+        epochs: 1,
+        breaks: vec![],
+        points: 1,
+        readings: 1,
+        half_width_ticks: Some(half),
+        half_width_p99_ticks: Some(half_p99),
+        published_inside: 0,
+        published_furthest_ticks: furthest,
+        contradictions: vec![],
+    }
+}
+
 fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
     let ([relative, half, alone, without, own, furthest], rho) = (amounts, "1".parse::<Rho>().unwrap());
     let clock_map = ClockMapSummary {
@@ -162,25 +186,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         prior_ppm: 500,
         rests_on_prior: false,
     };
-    let clock = AuxiliaryClockSummary {
-        domain: "b.realtime".parse().unwrap(),
-        counter: "b.tsc".parse().unwrap(),
-        slew: rho,
-        slew_origin: "declared".into(),
-        hertz: own_hertz,
-        rests_on_prior: false,
-        brackets: 1,
-        unused: vec![],
-        epochs: 1,
-        breaks: vec![],
-        points: 1,
-        readings: 1,
-        half_width_ticks: Some(own),
-        half_width_p99_ticks: Some(alone),
-        published_inside: 0,
-        published_furthest_ticks: furthest,
-        contradictions: vec![],
-    };
+    let clock = clock(rho, own_hertz, [own, alone, furthest]);
     Analysis {
         rows: vec![row],
         relative_1ms_ticks: vec![relative],
