@@ -127,7 +127,7 @@ pub(crate) fn relate(
         refused,
     };
     let asked = Asked { run, layout, query, counters: &counters, evidence: &evidence, web: &web };
-    for counter in 0..counters.len() {
+    for counter in 0..counters.count() {
         if counters.nodes(counter).iter().any(|node| is_in(layout, node)) {
             related.add(counter, &asked, curves.as_deref_mut())?;
         }
@@ -160,7 +160,7 @@ impl Gathered {
         let whole = channels.refused.is_empty() && events.refused.is_empty();
         let (channels, events_refused, events) = (channels.found, events.refused, events.found);
         // Every pair that is asked for is a scan over its nodes' stamps.
-        let all = layout.is_none() && counters.len() <= MOST_STAMPED;
+        let all = layout.is_none() && counters.count() <= MOST_STAMPED;
         let stamped = if all { KernelStamped::All } else { KernelStamped::OfReference };
         let pairs = message_pairs(manifest, &channels, stamped)?;
         let stamped = layout.into_iter().flat_map(|layout| layout.points().iter().map(|point| &point.place));
@@ -212,7 +212,7 @@ fn collided_ids(run: &Run, pairs: &[(MessagePair, Source)]) -> Result<Vec<i64>, 
 fn pairs_of_stages(layout: &Layout, counters: &Counters) -> BTreeSet<(usize, usize)> {
     let of = |point: usize| {
         let node = &layout.points()[point].place.node;
-        (0..counters.len()).find(|&counter| counters.nodes(counter).iter().any(|known| known.name == *node))
+        (0..counters.count()).find(|&counter| counters.nodes(counter).iter().any(|known| known.name == *node))
     };
     let of_points: Vec<Option<usize>> = (0..layout.points().len()).map(of).collect();
     let stages = layout.stages().iter().filter_map(|stage| of_points[stage.from].zip(of_points[stage.to]));
@@ -269,7 +269,7 @@ impl Related {
                 return Ok(());
             }
             // Of two counters only, either may be the wrong one: then there are no figures.
-            Err(Unmapped::Contradiction(finding)) if counters.len() == 2 => return Err(Error::finding(finding)),
+            Err(Unmapped::Contradiction(finding)) if counters.count() == 2 => return Err(Error::finding(finding)),
             Err(Unmapped::Contradiction(finding)) => {
                 self.culprits.push(finding);
                 return self.refute(counter, asked, (rho, rate));

@@ -75,7 +75,7 @@ impl Web {
         query: &Query,
         wanted: &BTreeSet<(usize, usize)>,
     ) -> Result<Self, Error> {
-        let domains = (0..counters.len()).map(|counter| counters.name(counter).domain()).collect();
+        let domains = (0..counters.count()).map(|counter| counters.name(counter).domain()).collect();
         let mut web = Self { domains, ..Self::default() };
         if !evidence.pairs().any(|(pair, pieces)| pair.1 != 0 && pieces > 0) {
             return Ok(Self::default());
@@ -92,7 +92,7 @@ impl Web {
         evidence: &AllEvidence,
         query: &Query,
     ) -> Result<(Self, Vec<LeftPair>), Error> {
-        let domains = (0..counters.len()).map(|counter| counters.name(counter).domain()).collect();
+        let domains = (0..counters.count()).map(|counter| counters.name(counter).domain()).collect();
         let mut web = Self { domains, ..Self::default() };
         let wanted = evidence.pairs().map(|(pair, _)| pair).collect();
         let telling = Telling { manifest, counters, evidence, query, wanted: &wanted };
@@ -298,7 +298,7 @@ impl Telling<'_> {
         let Self { manifest, counters, evidence, query, wanted } = *self;
         let is_left = |pair: &(usize, usize)| !out.has_counter_of(*pair);
         let is_told = |pair: &(usize, usize)| !out.has_evidence_of(*pair);
-        let mut chains = Chains::new(counters.len());
+        let mut chains = Chains::new(counters.count());
         for (pair, _) in evidence.pairs().filter(|(pair, _)| is_told(pair) && evidence.bounds_both_sides(*pair)) {
             let rho = counters.declared_rho(manifest, query, pair)?.unwrap_or_default();
             chains.add(pair, &counters.rate(pair.0, pair.1)?.model(rho, Tick::new(0)));

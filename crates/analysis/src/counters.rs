@@ -39,10 +39,12 @@ impl DeclaredRate {
 }
 
 /// The counters, the reference first, each with the nodes that read it in the manifest's order.
-pub(crate) struct Counters<'a>(Vec<Vec<&'a Node>>);
+#[derive(Clone, Debug)]
+pub struct Counters<'a>(Vec<Vec<&'a Node>>);
 
 impl<'a> Counters<'a> {
-    pub(crate) fn of(manifest: &'a Manifest) -> Result<Self, Error> {
+    /// Those of a run.
+    pub fn of(manifest: &'a Manifest) -> Result<Self, Error> {
         let reference = reference_node(manifest)?;
         let mut counters = vec![vec![reference]];
         for node in manifest.nodes.iter().filter(|node| node.name != reference.name) {
@@ -57,17 +59,18 @@ impl<'a> Counters<'a> {
         Ok(Self(counters))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are; never none.
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The nodes that read a counter; never none.
-    pub(crate) fn nodes(&self, counter: usize) -> &[&'a Node] {
+    pub fn nodes(&self, counter: usize) -> &[&'a Node] {
         &self.0[counter]
     }
 
     /// The node by which a counter is named.
-    pub(crate) fn name(&self, counter: usize) -> &'a Node {
+    pub fn name(&self, counter: usize) -> &'a Node {
         self.0[counter][0]
     }
 
@@ -136,7 +139,8 @@ fn expect_one_frequency(known: &Node, node: &Node) -> Result<(), Error> {
     )))
 }
 
-pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
+/// The node whose counter is the run's reference.
+pub fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
     let found = manifest.nodes.iter().find(|node| node.domain() == manifest.reference);
     found.ok_or_else(|| {
         Error::work(format!(

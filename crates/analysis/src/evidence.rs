@@ -40,7 +40,7 @@ impl AllEvidence {
         let (between, within, nodes) = Default::default();
         let mut all = Self { between, within, nodes };
         let mut reading = Reading { run, messages, query, refused };
-        for local in 0..counters.len() {
+        for local in 0..counters.count() {
             let names = counters.nodes(local);
             for (position, node) in names.iter().enumerate().skip(1) {
                 for (other, against) in names.iter().enumerate().take(position) {

@@ -37,6 +37,7 @@ mod jitter;
 mod kept;
 mod late_pools;
 mod limits;
+mod machines;
 mod messages;
 mod noise;
 mod null_points;
@@ -86,7 +87,7 @@ pub use compare::{
 };
 pub use count_only::{only_counted, some_count, switches_to_count};
 pub use counted_points::{CountedPeriod, CountedPoint, CountedPoints, CountedRate, counted_points};
-pub use counters::shares_counter;
+pub use counters::{Counters, reference_node, shares_counter};
 pub use declared_rho::run_rho;
 pub use duration_cache::durations;
 pub use error::Error;
@@ -96,6 +97,7 @@ pub use jitter::{Fit, Jitter, JitterBox, StageJitter};
 pub use kept::{Kept, KeptPolicy};
 pub use late_pools::{LateStage, LateTrace};
 pub use limits::{Limit, LimitBreaker, LimitTicks, LimitVerdict, MOST_WORST, Undecided};
+pub use machines::{Machines, only_related};
 pub use messages::{MessagePair, Passages, Told, own_send};
 pub use noise::{Neighbour, StageNoise, noise_of_slow};
 pub use null_points::unstamped_point;
@@ -106,7 +108,7 @@ pub use passages::{PassageSummary, join};
 pub use public_json::{AssumptionJson, FaultJson, RelationsJson, RunJson, VERSION, role};
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, expect_anything, ready};
-pub use relations::{MachineClock, PairRelation, PairState, Relations, only_related, relations};
+pub use relations::{MachineClock, PairRelation, PairState, Relations, relations};
 pub use rivals::{
     KnownBound, NodeRivals, PublishedCase, PublishedError, PublishedErrors, RivalBound, RivalMethod, RivalWidth,
 };

@@ -14,10 +14,10 @@ use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
 use crate::count_only::{counting, named, some_count};
 use crate::error::Error;
 use crate::inference::{inferred, programs_points};
+use crate::machines::only_related;
 use crate::messages::MessagePair;
 use crate::null_points::{null_channels, under_null, unstamped_point};
 use crate::passages::join;
-use crate::relations::only_related;
 
 /// What is said of a run that was cut off, whoever joined it.
 const END_UNWRITTEN: &str = "the run's end was never written: figures are of what was stored";

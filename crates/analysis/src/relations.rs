@@ -5,18 +5,14 @@
 //! pair's bound away; a pair that has none is told with the reason. Deliberately absent: durations.
 
 use serde::Serialize;
-use tickscope_bracket::{Bracket, ClockMap, Model};
+use tickscope_bracket::{Bracket, ClockMap};
 use tickscope_store::{Node, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 
 use crate::assumptions::Assumption;
-use crate::clock_maps::Gathered;
-use crate::closure::Web;
-use crate::count_only::some_count;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::evidence::{AllEvidence, Evidence};
-use crate::inference::programs_points;
+use crate::machines::Machines;
 use crate::query::Query;
 use crate::rivals::{KnownBound, NodeRivals, RivalFiles};
 use crate::round_trips::RoundTrips;
@@ -109,46 +105,31 @@ const DOUBT_NS: i64 = 500_000_000;
 /// many is the one before its closing burst, if it waited for that.
 const CLOSING_PIECES: usize = 800;
 
-/// Returns whether a run has nothing but its machines' clocks: no layout asks for more, no command was run that could
-/// have stamped, and nothing was stamped or counted.
-pub fn only_related(run: &Run) -> Result<bool, Error> {
-    let manifest = run.manifest();
-    let bare = manifest.layout.is_empty() && manifest.nodes.iter().all(|node| node.command.is_empty());
-    // A collection of one node has nothing to relate: it is for stamps.
-    let has_clocks = manifest.run_file.is_some() || manifest.nodes.len() > 1;
-    Ok(bare && has_clocks && programs_points(run)?.is_empty() && !some_count(run)?)
-}
-
 /// What the evidence of a run says of every two of its machines.
 pub fn relations(run: &Run, query: &Query) -> Result<Relations, Error> {
     let manifest = run.manifest();
-    let counters = Counters::of(manifest)?;
-    let Gathered { evidence, refused, .. } = Gathered::of(run, &counters, None, query)?;
-    let (web, left) = Web::of_all(manifest, &counters, &evidence, query)?;
-    let one_counter = evidence.one_counters(manifest, &counters, None)?;
+    let machines = Machines::of(run, Counters::of(manifest)?, query)?;
+    let assumptions = machines.assumptions()?;
     let mut files = RivalFiles::of(run)?;
-    let time = Timeline::of(&counters, &evidence, &web);
-    let asked = Asked { run, query, counters: &counters, evidence: &evidence, web: &web, time: &time };
+    let time = Timeline::of(&machines);
     let (mut pairs, mut rivals) = (Vec::new(), Vec::new());
-    for (pair, _) in evidence.pairs() {
-        let reason = left.iter().find(|left| left.pair == pair).map(|left| left.reason.clone());
-        let (told, compared) = asked.pair(pair, reason, &mut files)?;
+    for pair in machines.pairs() {
+        let (told, compared) = Asked { machines: &machines, time: &time, pair }.told(&mut files)?;
         pairs.push(told);
         rivals.extend(compared);
     }
-    let mut findings: Vec<String> = left.into_iter().map(|left| left.reason).collect();
-    findings.dedup();
-    findings.extend(outside(&pairs));
+    let findings = machines.findings().into_iter().chain(outside(&pairs)).collect();
+    let counters = machines.counters();
     let machine = |counter: usize| MachineClock::of(counters.nodes(counter));
     Ok(Relations {
         reference: manifest.reference.clone(),
-        machines: (0..counters.len()).map(machine).collect(),
+        machines: (0..counters.count()).map(machine).collect(),
         pairs,
         length_ns: time.length_ns(),
         rivals,
-        assumptions: Assumption::of_machines(manifest, &web.summaries, one_counter),
+        assumptions,
         findings,
-        refused: refused.into_iter().chain(files.unread).collect(),
+        refused: machines.into_refused().into_iter().chain(files.unread).collect(),
     })
 }
 
@@ -181,7 +162,8 @@ impl MachineClock {
 
 /// The run's time by the reference: that of a tick of any counter that is related to it.
 struct Timeline<'a> {
-    web: &'a Web,
+    /// By counter: its map to the reference.
+    maps: Vec<Option<&'a ClockMap>>,
     hertz: i128,
     /// The first and the last evidence of the run, in ticks of the reference.
     ends: Option<(i64, i64)>,
@@ -190,24 +172,28 @@ struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    fn of(counters: &Counters, evidence: &AllEvidence, web: &'a Web) -> Self {
-        let hertz = i128::from(counters.name(0).counter.frequency.hertz.max(1));
-        let mut time = Self { web, hertz, ends: None, quiet: None };
-        let ends = evidence.pairs().filter_map(|((local, reference), _)| {
-            let (first, last) = ticks(evidence.between(local, reference))?;
-            time.on_reference(local, first).zip(time.on_reference(local, last))
+    fn of(machines: &'a Machines<'a>) -> Self {
+        let hertz = i128::from(machines.counters().name(0).counter.frequency.hertz.max(1));
+        let maps = (0..machines.counters().count()).map(|counter| machines.to_reference(counter)).collect();
+        let mut time = Self { maps, hertz, ends: None, quiet: None };
+        let ends = machines.pairs().filter_map(|pair| {
+            let (first, last) = machines.ends(pair)?;
+            time.on_reference(pair.0, first).zip(time.on_reference(pair.0, last))
         });
         time.ends = ends.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-        let paused = evidence.pairs().filter_map(|((local, reference), _)| {
-            time.on_reference(local, closing_pause(&in_time(evidence.between(local, reference), |_| true))?)
-        });
+        let paused = machines
+            .pairs()
+            .filter_map(|pair| time.on_reference(pair.0, closing_pause(&in_time(machines, pair, |_| true))?));
         time.quiet = paused.max();
         time
     }
 
+    fn to_reference(&self, counter: usize) -> Option<&'a ClockMap> {
+        self.maps.get(counter).copied().flatten()
+    }
+
     fn on_reference(&self, counter: usize, tick: i64) -> Option<i64> {
-        let (map, _) = self.web.to_reference(counter)?;
-        map.estimate(Tick::new(tick)).ok().map(Tick::get)
+        self.to_reference(counter)?.estimate(Tick::new(tick)).ok().map(Tick::get)
     }
 
     /// How two nodes stand whose packets passed both ways, by when those from the second and to it ended; `quiet`: when
@@ -266,8 +252,8 @@ impl<'a> Timeline<'a> {
             (i128::from(first) + (i128::from(last) - i128::from(first)) * step / INSTANTS) as i64
         };
         let steps = 0..=INSTANTS;
-        match (self.ends, self.web.to_reference(counter), own) {
-            (Some(ends), Some((map, _)), _) => steps
+        match (self.ends, self.to_reference(counter), own) {
+            (Some(ends), Some(map), _) => steps
                 .filter_map(|step| {
                     let at = along(ends, step);
                     let local = map.inverse(Tick::new(at)).ok()?;
@@ -289,16 +275,10 @@ fn ns(ticks: i128, hertz: i128) -> i64 {
     i64::try_from(ticks * 1_000_000_000 / hertz).unwrap_or(i64::MAX)
 }
 
-/// The first and the last tick of evidence.
-fn ticks(sources: &[Evidence]) -> Option<(i64, i64)> {
-    let at = || sources.iter().flat_map(|source| source.brackets.iter()).map(|bracket| bracket.at.get());
-    at().min().zip(at().max())
-}
-
-/// Ticks of some of the evidence, in order.
-fn in_time(sources: &[Evidence], is_of: impl Fn(&Bracket) -> bool) -> Vec<i64> {
-    let brackets = sources.iter().flat_map(|source| source.brackets.iter());
-    let mut at: Vec<i64> = brackets.filter(|bracket| is_of(bracket)).map(|bracket| bracket.at.get()).collect();
+/// Ticks of some of a pair's evidence, in order.
+fn in_time(machines: &Machines<'_>, pair: (usize, usize), is_of: impl Fn(&Bracket) -> bool) -> Vec<i64> {
+    let brackets = machines.brackets(pair).filter(|bracket| is_of(bracket));
+    let mut at: Vec<i64> = brackets.map(|bracket| bracket.at.get()).collect();
     at.sort_unstable();
     at
 }
@@ -310,42 +290,29 @@ fn closing_pause(at: &[i64]) -> Option<i64> {
     last.windows(2).max_by_key(pause).map(|two| two[0])
 }
 
-/// What pairs are told with.
+/// A pair, and what it is told with.
 struct Asked<'a> {
-    run: &'a Run,
-    query: &'a Query,
-    counters: &'a Counters<'a>,
-    evidence: &'a AllEvidence,
-    web: &'a Web,
+    machines: &'a Machines<'a>,
     time: &'a Timeline<'a>,
+    pair: (usize, usize),
 }
 
 impl Asked<'_> {
-    /// A pair, and what other methods say of it; `left`: why its evidence is left out.
-    fn pair(
-        &self,
-        pair: (usize, usize),
-        left: Option<String>,
-        files: &mut RivalFiles<'_>,
-    ) -> Result<(PairRelation, Option<NodeRivals>), Error> {
-        let Self { run, query, counters, evidence, web, time } = *self;
+    /// The pair, and what other methods say of it.
+    fn told(&self, files: &mut RivalFiles<'_>) -> Result<(PairRelation, Option<NodeRivals>), Error> {
+        let Self { machines, time, pair } = *self;
         let (local, reference) = pair;
-        let nodes = [counters.name(local), counters.name(reference)];
-        let sources = evidence.between(local, reference);
-        let declared = counters.declared_rho(run.manifest(), query, pair)?.unwrap_or_default();
-        let summary = web.summary(pair);
-        let rho = summary.map_or(declared, |summary| summary.rho);
-        let closed = web.map(pair);
-        let direct = self.direct(pair, &counters.rate(local, reference)?.model(rho, Tick::new(0)));
-        let (state, reason) = self.state(pair, left);
-        let own = ticks(sources);
+        let nodes = [local, reference].map(|counter| machines.counters().name(counter));
+        let (closed, direct) = (machines.map(pair), machines.direct(pair)?);
+        let (state, reason) = self.state();
+        let own = machines.ends(pair);
         let at = time.instants(local, own, i128::from(nodes[0].counter.frequency.hertz.max(1)));
         let known = |map: Option<&ClockMap>| map.and_then(|map| files.known(nodes, map, &at));
         let (direct_known, closed_known) = (known(direct.as_ref()), known(closed));
         let compared = match (closed.or(direct.as_ref()), reference) {
             (Some(map), 0) => files.against_reference(nodes[0], map)?,
             (Some(map), _) => {
-                let to_reference = [local, reference].map(|counter| web.to_reference(counter).map(|(map, _)| map));
+                let to_reference = [local, reference].map(|counter| machines.to_reference(counter));
                 files.between(nodes, map, to_reference)?
             }
             (None, _) => None,
@@ -358,45 +325,36 @@ impl Asked<'_> {
             reference: nodes[1].domain(),
             state,
             reason,
-            rho: rho.to_string(),
-            brackets: sources.iter().map(|source| source.pieces).sum(),
+            rho: machines.rho(pair)?.to_string(),
+            brackets: machines.pieces(pair),
             last_ns: own.and_then(|(_, last)| time.since_ns(local, last)),
             direct: direct_known,
             closed: closed_known,
-            ways: summary.map(|summary| summary.ways.clone()).unwrap_or_default(),
+            ways: machines.ways(pair),
             round_trips: round_trips.collect(),
         };
         // Other methods take exchanges after the run, of which there were none.
         Ok((told, compared.filter(|_| !ended)))
     }
 
-    /// The clock map of a pair's own evidence; `None`: it does not bound both sides, or contradicts itself.
-    fn direct(&self, (local, reference): (usize, usize), model: &Model) -> Option<ClockMap> {
-        let sources = self.evidence.between(local, reference);
-        let (first, last) = ticks(sources)?;
-        let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
-        ClockMap::new(&brackets, &Model { anchor: Tick::new(first.midpoint(last)), ..*model }).ok()
-    }
-
-    fn state(&self, pair: (usize, usize), left: Option<String>) -> (PairState, Option<String>) {
-        let (local, reference) = pair;
-        let [domain, against] = [local, reference].map(|counter| &self.counters.name(counter).name);
-        let sides = self.evidence.sides(pair);
-        match (sides, left) {
+    fn state(&self) -> (PairState, Option<String>) {
+        let Self { machines, pair, .. } = *self;
+        let [domain, against] = [pair.0, pair.1].map(|counter| &machines.counters().name(counter).name);
+        match (machines.sides(pair), machines.left_out(pair)) {
             // Also of a machine whose other pairs are contradicted.
             ([false, false], _) => (
                 PairState::NoExchange,
                 Some(format!("nothing arrived between {domain} and {against}: is UDP let through both ways?")),
             ),
-            (_, Some(reason)) => (PairState::Contradicted, Some(reason)),
+            (_, Some(reason)) => (PairState::Contradicted, Some(reason.into())),
             // A bracket's earlier side is of a packet that the reference sent.
             ([true, false], None) => (PairState::OneWay, Some(one_way(against, domain))),
             ([false, true], None) => (PairState::OneWay, Some(one_way(domain, against))),
             ([true, true], None) => {
                 let sides: [fn(&Bracket) -> bool; 2] =
                     [|bracket| bracket.before.is_some(), |bracket| bracket.after.is_some()];
-                let ended = sides.map(|is_of| self.silent_since(pair, is_of, SILENCE_NS));
-                let quiet = sides.iter().filter_map(|is_of| self.silent_since(pair, *is_of, DOUBT_NS)).min();
+                let ended = sides.map(|is_of| self.silent_since(is_of, SILENCE_NS));
+                let quiet = sides.iter().filter_map(|is_of| self.silent_since(*is_of, DOUBT_NS)).min();
                 self.time.standing([domain, against], ended, quiet)
             }
         }
@@ -404,14 +362,10 @@ impl Asked<'_> {
 
     /// When the last packet of one direction came, since the run's first evidence, if none came after it for much
     /// longer than ever before while the run went on.
-    fn silent_since(
-        &self,
-        (local, reference): (usize, usize),
-        is_of: fn(&Bracket) -> bool,
-        beyond_ns: i64,
-    ) -> Option<i64> {
-        let at = in_time(self.evidence.between(local, reference), is_of);
-        let hertz = i128::from(self.counters.name(local).counter.frequency.hertz.max(1));
+    fn silent_since(&self, is_of: fn(&Bracket) -> bool, beyond_ns: i64) -> Option<i64> {
+        let (local, _) = self.pair;
+        let at = in_time(self.machines, self.pair, is_of);
+        let hertz = i128::from(self.machines.counters().name(local).counter.frequency.hertz.max(1));
         let pauses = at.windows(2).map(|two| i128::from(two[1]) - i128::from(two[0]));
         let longest_ns = ns(pauses.max().unwrap_or(0), hertz);
         let last_ns = self.time.since_ns(local, *at.last()?)?;
@@ -480,8 +434,7 @@ mod tests {
         let pauses = [&late, &early, &long].map(|at| closing_pause(at));
         assert_eq!(pauses, [Some(8 * S - S / 100), Some(8 * S - S / 100), Some(25 * S - S / 100)]);
         assert_eq!([closing_pause(&[]), closing_pause(&[1])], [None; 2]);
-        let web = Web::default();
-        let time = Timeline { web: &web, hertz: S.into(), ends: Some((0, 100 * S)), quiet: pauses[0] };
+        let time = Timeline { maps: Vec::new(), hertz: S.into(), ends: Some((0, 100 * S)), quiet: pauses[0] };
         // It had its burst after the run at 9 s; and one that went at 3 s.
         assert_eq!(
             (time.is_silent(9 * S, S, SILENCE_NS), time.is_silent(3 * S, S / 2, SILENCE_NS)),
@@ -492,8 +445,7 @@ mod tests {
 
     #[test]
     fn a_pair_of_which_one_direction_ends_passes_packets_one_way_from_then_on() {
-        let web = Web::default();
-        let time = Timeline { web: &web, hertz: 1_000_000_000, ends: Some((0, 9_000_000_000)), quiet: None };
+        let time = Timeline { maps: Vec::new(), hertz: 1_000_000_000, ends: Some((0, 9_000_000_000)), quiet: None };
         let [a, b] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
         let standing = |ended| time.standing([&a, &b], ended, None);
         assert_eq!(standing([None, None]), (PairState::Related, None));

@@ -15,11 +15,10 @@ use tickscope_tick::{Label, NodeName, Tick};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
 use crate::acknowledgements::{Acknowledged, Acknowledgements, Value};
-use crate::clock_maps::Gathered;
-use crate::closure::Web;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::evidence::reading_ticks;
+use crate::machines::Machines;
 use crate::query::Query;
 use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
@@ -182,20 +181,22 @@ fn beyond_layout(
     most: usize,
 ) -> Result<Vec<NodeRivals>, Error> {
     let counters = Counters::of(run.manifest())?;
-    let is_new = |counter: usize| counter != 0 && !counters.nodes(counter).iter().any(|node| in_layout(node));
-    if !(0..counters.len()).any(is_new) {
+    let is_new = |counters: &Counters<'_>, counter: usize| {
+        counter != 0 && !counters.nodes(counter).iter().any(|node| in_layout(node))
+    };
+    if !(0..counters.count()).any(|counter| is_new(&counters, counter)) {
         return Ok(Vec::new());
     }
-    let Gathered { evidence, .. } = Gathered::of(run, &counters, None, query)?;
-    let (web, _) = Web::of_all(run.manifest(), &counters, &evidence, query)?;
+    let machines = Machines::of(run, counters, query)?;
+    let counters = machines.counters();
     let mut found = Vec::new();
-    let pairs = evidence.pairs().map(|(pair, _)| pair).filter(|&(local, with)| is_new(local) || is_new(with));
+    let pairs = machines.pairs().filter(|&(local, with)| is_new(counters, local) || is_new(counters, with));
     for (local, with) in pairs.take(most) {
-        let Some(map) = web.map((local, with)) else { continue };
+        let Some(map) = machines.map((local, with)) else { continue };
         let nodes = [local, with].map(|counter| counters.name(counter));
         found.extend(match with {
             0 => files.against_reference(nodes[0], map)?,
-            _ => files.between(nodes, map, [local, with].map(|counter| Some(web.to_reference(counter)?.0)))?,
+            _ => files.between(nodes, map, [local, with].map(|counter| machines.to_reference(counter)))?,
         });
     }
     Ok(found)

@@ -72,12 +72,12 @@ impl Truth {
     }
 
     /// First and last tick that the reference truly read when the node read `raw`.
-    pub(crate) fn on_reference(&self, node: &str, raw: i64) -> Option<(i64, i64)> {
+    pub fn on_reference(&self, node: &str, raw: i64) -> Option<(i64, i64)> {
         self.through(self.reference, node, raw)
     }
 
     /// First and last tick that the counter of `reader` truly read when that of `node` read `raw`.
-    pub(crate) fn read_by(&self, reader: &str, node: &str, raw: i64) -> Option<(i64, i64)> {
+    pub fn read_by(&self, reader: &str, node: &str, raw: i64) -> Option<(i64, i64)> {
         self.through(*self.maps.get(reader)?, node, raw)
     }
 
