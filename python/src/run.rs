@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{
-    AgeQuery, Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse, analyse_counts,
-    analyse_with_figures, clock_map_of, compare, durations, ready, role,
+    AgeQuery, Analysis, Jitter, NodeRivals, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse_and_compare,
+    analyse_counts, analyse_with_figures, clock_map_of, compare, draw_and_compare, durations, ready, role,
 };
 use tickscope_bracket::Rho;
 use tickscope_show::stage_table::{self, Shown, View};
@@ -96,8 +96,8 @@ impl Run {
         let query = parsed(query)?;
         py.detach(|| {
             let run = &self.ready()?.run;
-            let (analysis, events) = (self.analysis(&query)?, run.events()?.found);
-            let table = serde_json::to_string(&RunJson::of(run, &analysis, &events));
+            let ((analysis, rivals), events) = (self.analysis(&query)?, run.events()?.found);
+            let table = serde_json::to_string(&RunJson::beside(run, &analysis, &events, &rivals));
             let finding = analysis.standing(&events).err().map(|why| why.to_string());
             Ok((table.map_err(|error| Refusal::new(error.to_string()))?, finding))
         })
@@ -108,8 +108,8 @@ impl Run {
         py.detach(|| {
             let run = &self.ready()?.run;
             let (events, channels) = (run.events()?.found, run.channels()?.found);
-            let analysis = self.analysis(&Query::default())?;
-            let shown = Shown { run, analysis: &analysis, events: &events, channels: &channels };
+            let (analysis, rivals) = self.analysis(&Query::default())?;
+            let shown = Shown { run, analysis: &analysis, rivals: &rivals, events: &events, channels: &channels };
             Ok(stage_table::text(&shown, &View::default()))
         })
     }
@@ -131,8 +131,8 @@ impl Run {
     fn plots(&self, py: Python<'_>, query: Asked) -> Result<Plots, Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
-            let (analysis, figures) = analyse_with_figures(&self.ready()?.run, &query, false)?;
-            let (drawn, missing) = XLap::of(&figures, analysis.frequency.hertz).figures(&analysis.rivals);
+            let (analysis, figures, rivals) = draw_and_compare(&self.ready()?.run, &query, |_| Ok(()))?;
+            let (drawn, missing) = XLap::of(&figures, analysis.frequency.hertz).figures(&rivals);
             let plot = |drawn: DrawnFigure| (drawn.name.into(), drawn.title.clone(), drawn.svg());
             Ok((drawn.into_iter().map(plot).collect(), missing))
         })
@@ -269,17 +269,17 @@ impl Run {
 }
 
 impl Run {
-    /// The run with its traces, which are joined if nobody joined them.
-    /// The figures of a run, with all that is wrong with its files.
-    fn analysis(&self, query: &Query) -> Result<Analysis, Refusal> {
+    /// The figures of a run, with all that is wrong with its files; beside them, what other methods say of its clocks.
+    fn analysis(&self, query: &Query) -> Result<(Analysis, Vec<NodeRivals>), Refusal> {
         let ready = self.ready()?;
-        let mut analysis = analyse(&ready.run, query, false)?;
+        let (mut analysis, rivals) = analyse_and_compare(&ready.run, query, false)?;
         let mut faults = self.opened.faults()?;
         analysis.refused.retain(|fault| faults.iter().all(|known| known.place() != fault.place()));
         faults.append(&mut analysis.refused);
-        Ok(Analysis { preparation: ready.preparation.clone(), refused: faults, ..analysis })
+        Ok((Analysis { preparation: ready.preparation.clone(), refused: faults, ..analysis }, rivals))
     }
 
+    /// The run with its traces, which are joined if nobody joined them.
     fn ready(&self) -> Result<Arc<ReadyRun>, Refusal> {
         let mut made = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*made {

@@ -7,7 +7,6 @@ use tickscope_store::{Event, EventKind, KeyedReader, LimitRule, Manifest, Node, 
 use tickscope_tick::{Frequency, Label, counted};
 use tickscope_trace::{Apart, Clocks, Layout, Point, Refusal, StageRow, StageTally};
 
-use crate::acknowledgements::Acknowledgements;
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, RateAlone, Related, relate};
@@ -29,9 +28,7 @@ use crate::passages::PassageSummary;
 use crate::path_columns::PathColumns;
 use crate::query::Query;
 use crate::ready::{self, Preparation, Unstamped};
-use crate::return_trips::ReturnTrips;
-use crate::rivals::{self, NodeRivals};
-use crate::scan::{self, Scan};
+use crate::scan::{self, Scan, Sink};
 use crate::stream::{Known, Stream};
 use crate::truth::Truth;
 use crate::values::Values;
@@ -89,8 +86,6 @@ pub struct Analysis {
     pub unrelated: Vec<String>,
     /// Counters that nothing relates to the reference, and what durations within their nodes rest on.
     pub alone: Vec<RateAlone>,
-    /// What other methods say of each node's clock, beside ours.
-    pub rivals: Vec<NodeRivals>,
     /// Each stage without the traces that something disturbed, in the layout's order; empty where nobody recorded it.
     pub noise: Vec<StageNoise>,
     /// The same of pauses that JVMs told of, in their logs; empty where the run has none.
@@ -128,20 +123,13 @@ pub(crate) struct Inputs {
     /// By point of the layout: index into `auxiliary_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
     pub refused: Vec<tickscope_store::Error>,
-    pub rivals: Vec<NodeRivals>,
-}
-
-/// Results that only a table or a page shows, beside the inputs of a scan.
-#[derive(Default)]
-pub(crate) struct Beside<'a> {
-    /// Receives the plot data of each clock map.
-    pub curves: Option<&'a mut Vec<ClockMapCurve>>,
-    /// Other methods are compared with ours, which reads the brackets once more.
-    pub rivals: bool,
+    /// Nodes of the layout by name, each with the index of its counter among those of `clocks`.
+    pub of_node: Vec<(String, usize)>,
 }
 
 impl Inputs {
-    pub(crate) fn of(run: &Run, query: &Query, beside: Beside<'_>) -> Result<Self, Error> {
+    /// `curves`: receives the plot data of each clock map, if given.
+    pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = run.layout()?;
         let Related {
@@ -156,13 +144,8 @@ impl Inputs {
             one_counter,
             unrelated,
             alone,
-            mut refused,
-        } = relate(run, &layout, query, beside.curves)?;
-        let (rivals, unread) = match beside.rivals {
-            true => rivals::compare((run, query), &clocks, &of_node, &between)?,
-            false => Default::default(),
-        };
-        refused.extend(unread);
+            refused,
+        } = relate(run, &layout, query, curves)?;
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
         let (own, of_point, auxiliary_clocks) = own.into_parts(&layout);
@@ -190,16 +173,27 @@ impl Inputs {
             alone,
             clock_of_point,
             refused,
-            rivals,
+            of_node,
         })
     }
 }
 
 /// Computes the table under `query`. `write`: keep the durations in the run.
 pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error> {
+    Ok(analyse_beside(run, query, write, |_| Ok(()))?.0)
+}
+
+/// The same with one more question to the same traces: the sink that `ask` makes of what the evidence says.
+pub fn analyse_beside<S: Sink>(
+    run: &Run,
+    query: &Query,
+    write: bool,
+    ask: impl FnOnce(&Scan) -> Result<S, Error>,
+) -> Result<(Analysis, S), Error> {
+    let scan = Scan::of(run, query)?;
+    let mut asked = ask(&scan)?;
     let wanted = Wanted { write, draw: false, values: true };
-    let scan = Scan::with(run, query, Beside { curves: None, rivals: true })?;
-    Ok(analysed(run, query, scan, wanted)?.0)
+    Ok((analysed(run, query, scan, &mut asked, wanted)?.0, asked))
 }
 
 /// The same without quantiles and means, for whoever shows other figures and has to say how the run stands: memory does
@@ -210,32 +204,33 @@ pub fn analyse_counts(run: &Run, query: &Query) -> Result<Analysis, Error> {
 
 /// The same of a scan under that query which has shown other figures: the evidence is not read again.
 pub fn analyse_scan(run: &Run, query: &Query, scan: Scan) -> Result<Analysis, Error> {
-    Ok(analysed(run, query, scan, Wanted { write: false, draw: false, values: false })?.0)
+    Ok(analysed(run, query, scan, &mut (), Wanted { write: false, draw: false, values: false })?.0)
 }
 
 /// The same, and what a page draws, in one scan of the traces.
 pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
-    let (analysis, figures, ()) = analyse_with(run, query, write, |_| Ok(()))?;
+    let (analysis, figures, ()) = analyse_with_figures_beside(run, query, write, |_| Ok(()))?;
     Ok((analysis, figures))
 }
 
-/// The same, and what else is to be had of the traces, by the same evidence.
-pub fn analyse_with<T>(
+/// The same with one more question to the same traces, as [`analyse_beside`] takes it.
+pub fn analyse_with_figures_beside<S: Sink>(
     run: &Run,
     query: &Query,
     write: bool,
-    also: impl FnOnce(&Scan) -> Result<T, Error>,
-) -> Result<(Analysis, Figures, T), Error> {
+    ask: impl FnOnce(&Scan) -> Result<S, Error>,
+) -> Result<(Analysis, Figures, S), Error> {
     let mut curves = Vec::new();
-    let mut scan = Scan::with(run, query, Beside { curves: Some(&mut curves), rivals: true })?;
+    let mut scan = Scan::with(run, query, Some(&mut curves))?;
     scan.curves = curves;
-    let also = also(&scan)?;
-    let (analysis, figures) = analysed(run, query, scan, Wanted { write, draw: true, values: true })?;
+    let mut asked = ask(&scan)?;
+    let wanted = Wanted { write, draw: true, values: true };
+    let (analysis, figures) = analysed(run, query, scan, &mut asked, wanted)?;
     let mut figures = figures.ok_or_else(|| {
         Error::work("no figures were computed though they were asked for. This is a bug: report it with the run")
     })?;
     figures.traces.name_originals(run)?;
-    Ok((analysis, figures, also))
+    Ok((analysis, figures, asked))
 }
 
 /// What is made of a scan besides counts.
@@ -245,7 +240,7 @@ struct Wanted {
     write: bool,
     /// A page is drawn.
     draw: bool,
-    /// Quantiles and means are computed, of values that are all in memory, and rivals compared.
+    /// Quantiles and means are computed, of values that are all in memory.
     values: bool,
 }
 
@@ -255,8 +250,6 @@ struct Scanned {
     counts: Counts,
     values: Values,
     collector: Option<(Collector, PathColumns)>,
-    trips: Option<ReturnTrips>,
-    acknowledged: Option<Acknowledgements>,
     disturbed: Disturbed,
     curves: Vec<ClockMapCurve>,
     limits: Option<Limits>,
@@ -270,7 +263,7 @@ struct Disturbed {
     late_pools: Vec<LateStage>,
 }
 
-fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scanned, Error> {
+fn scanned(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted: Wanted) -> Result<Scanned, Error> {
     let Wanted { write, draw, values } = wanted;
     let Scan { mut inputs, readers, curves, channels, .. } = scan;
     let table = Table::of(run, &inputs, &readers)?;
@@ -284,9 +277,6 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
     let counts = Counts::none(&inputs, &readers, truth);
     let none = || Values::none(inputs.layout.stages().len());
     let gathered = (counts, values.then(none));
-    let trips = (!inputs.rivals.is_empty()).then(|| ReturnTrips::of(&inputs.layout)).flatten();
-    let (acknowledged, unread) = Acknowledgements::of(run, &inputs.layout)?;
-    inputs.refused.extend(unread);
     let frequency = &reference_node(run.manifest())?.counter.frequency;
     let rules = if values { rules(run, query) } else { &[] };
     let limits = Limits::of(rules, &inputs.layout, frequency.hertz, frequency.tolerance_ppm);
@@ -297,19 +287,18 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
     inputs.refused.extend(unread);
     let pauses = if values { Noise::of_pauses(run, &inputs, query)? } else { None };
     let late = if values { LatePools::of(run, &inputs)? } else { None };
-    let returned = ((trips, acknowledged), ((noise, pauses), late));
     let mut sink = (
         gathered,
         (
             (
                 draw.then(|| (Collector::none(&inputs.layout, &readers, channels), PathColumns::of(&inputs.layout))),
-                returned,
+                (asked, ((noise, pauses), late)),
             ),
             (writer.as_mut().map(DurationRows::to), limits),
         ),
     );
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, ((trips, acknowledged), ((noise, pauses), late))), (rows, limits))) = sink;
+    let ((counts, values), ((collector, (_, ((noise, pauses), late))), (rows, limits))) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
@@ -317,13 +306,19 @@ fn scanned(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<Scann
     let finish = |noise: Option<Noise>| noise.map_or_else(Vec::new, |noise| noise.finish(&inputs.layout));
     let late_pools = late.map(|late| late.finish(&inputs.layout, run)).transpose()?.unwrap_or_default();
     let disturbed = Disturbed { noise: finish(noise), pauses: finish(pauses), late_pools };
-    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, disturbed, curves, limits, not_kept })
+    Ok(Scanned { inputs, counts, values, collector, disturbed, curves, limits, not_kept })
 }
 
-fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Analysis, Option<Figures>), Error> {
+fn analysed(
+    run: &Run,
+    query: &Query,
+    scan: Scan,
+    asked: &mut impl Sink,
+    wanted: Wanted,
+) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, acknowledged, disturbed, curves, limits, not_kept } =
-        scanned(run, query, scan, wanted)?;
+    let Scanned { inputs, counts, values, collector, disturbed, curves, limits, not_kept } =
+        scanned(run, query, scan, asked, wanted)?;
     let Inputs {
         layout,
         clocks,
@@ -336,7 +331,6 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         alone,
         clock_of_point,
         refused,
-        mut rivals,
         ..
     } = inputs;
     tell(&mut auxiliary_clocks, &clock_of_point, &counts);
@@ -347,7 +341,6 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
     suspicions.extend(untold(&layout, &tallies, &passages, &kept.thinned).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Unstamped::default() };
     let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, wanted.draw);
-    add_trips(&mut rivals, &layout, manifest, (trips.as_ref(), acknowledged.as_ref()));
     let drawn = (drawn, curves, query.slow());
     let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
     let nodes = || manifest.nodes.iter().filter(|node| layout.points().iter().any(|at| at.place.node == node.name));
@@ -377,7 +370,6 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         counting: unstamped.counting,
         unrelated,
         alone,
-        rivals,
         noise: disturbed.noise,
         pauses: disturbed.pauses,
         late_pools: disturbed.late_pools,
@@ -389,19 +381,6 @@ fn analysed(run: &Run, query: &Query, scan: Scan, wanted: Wanted) -> Result<(Ana
         cut_off: run.state()? == RunState::CutOff,
     };
     Ok((analysis, figures.transpose()?))
-}
-
-/// Adds to each pair of nodes what return trips between them say.
-fn add_trips(
-    rivals: &mut [NodeRivals],
-    layout: &Layout,
-    manifest: &Manifest,
-    (trips, acknowledged): (Option<&ReturnTrips>, Option<&Acknowledgements>),
-) {
-    for node in rivals {
-        node.add_return_trip(layout, trips, manifest);
-        acknowledged.into_iter().for_each(|acknowledged| node.add_acknowledged(layout, acknowledged, manifest));
-    }
 }
 
 /// The limits that are asked for, or else the run's own.

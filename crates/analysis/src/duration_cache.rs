@@ -16,14 +16,14 @@ use tickscope_store::{Digest, KeyedReader, KeyedRows, KeyedWriter, Nullable, Run
 use tickscope_trace::StageDurations;
 
 use crate::Query;
-use crate::analysis::{Beside, Inputs, traces_of};
+use crate::analysis::{Inputs, traces_of};
 use crate::error::Error;
 use crate::scan::{self, Part, Piece, Sink};
 
 /// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as cached in the run, else
 /// computed into it, or into `aside` where the run cannot be written.
 pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, Error> {
-    let inputs = Inputs::of(run, &Query::under(rho), Beside::default())?;
+    let inputs = Inputs::of(run, &Query::under(rho), None)?;
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
     let ppb = inputs.rho.ppb().into();

@@ -12,7 +12,7 @@ use tickscope_trace::infer::{Inferred, MOST_POINTS, infer};
 use tickscope_trace::{LayoutText, Sighting};
 
 use crate::Query;
-use crate::analysis::{Beside, Inputs};
+use crate::analysis::Inputs;
 use crate::error::Error;
 
 /// Ids that are looked at, at most.
@@ -42,7 +42,7 @@ pub(crate) fn inferred(run: &Run) -> Result<(Inferred, u64), Error> {
     let path = points.iter().map(Place::to_string).collect();
     let layout = LayoutText { path, inferred: true, ..LayoutText::default() };
     let manifest = Manifest { layout, ..run.manifest().clone() };
-    let inputs = Inputs::of(&run.clone().seen_as(manifest, None), &Query::default(), Beside::default())?;
+    let inputs = Inputs::of(&run.clone().seen_as(manifest, None), &Query::default(), None)?;
     let (mut ids, mut repeated): (HashMap<Key, Vec<Sighting>>, _) = (HashMap::new(), HashMap::<Key, ()>::new());
     let most = sample_size(run, &points)?;
     for (at, point) in inputs.layout.points().iter().enumerate() {

@@ -18,6 +18,7 @@ mod clock_maps;
 mod closure;
 mod common_host;
 mod compare;
+mod comparison;
 pub mod cost;
 mod count_only;
 mod counted_points;
@@ -75,7 +76,8 @@ pub use age::{
     Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, DrawnAge, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
 };
 pub use analysis::{
-    Analysis, analyse, analyse_counts, analyse_scan, analyse_with, analyse_with_figures, unknown_loss, unknown_loss_of,
+    Analysis, analyse, analyse_beside, analyse_counts, analyse_scan, analyse_with_figures, analyse_with_figures_beside,
+    unknown_loss, unknown_loss_of,
 };
 pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
@@ -85,6 +87,7 @@ pub use compare::{
     ChangeTolerance, ChangeVerdict, Ends, Level, LimitedBy, MostChanged, QuantileChange, RunComparison, RunFigure,
     Shift, StageChange, compare,
 };
+pub use comparison::{analyse_and_compare, draw_and_compare, has_acknowledgements};
 pub use count_only::{only_counted, some_count, switches_to_count};
 pub use counted_points::{CountedPeriod, CountedPoint, CountedPoints, CountedRate, counted_points};
 pub use counters::{Counters, reference_node, shares_counter};
@@ -105,10 +108,10 @@ pub use over_time::{OverTime, TimeWindow, Trend};
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use overview::{Overview, StageOverview};
 pub use passages::{PassageSummary, join};
-pub use public_json::{AssumptionJson, FaultJson, RelationsJson, RunJson, VERSION, role};
+pub use public_json::{AssumptionJson, EventJson, FaultJson, RunJson, VERSION, role};
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, expect_anything, ready};
-pub use relations::{MachineClock, PairRelation, PairState, Relations, relations};
+pub use relations::{MachineClock, PairRelation, PairState, Relations, RelationsJson, relations};
 pub use rivals::{
     KnownBound, NodeRivals, PublishedCase, PublishedError, PublishedErrors, RivalBound, RivalMethod, RivalWidth,
 };

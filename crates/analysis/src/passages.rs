@@ -12,7 +12,7 @@ use tickscope_tick::counted;
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
-use crate::analysis::{Beside, Inputs};
+use crate::analysis::Inputs;
 use crate::assumptions::Assumption;
 use crate::error::Error;
 
@@ -46,7 +46,7 @@ pub fn join(run: &Run, bytes: usize) -> Result<Joined, Error> {
     let clocks = LazyCell::new(|| {
         let query = Query::under(Rho::declared_ppb(PAIRING_PPB).ok());
         // Without evidence between the clocks nothing orders their stamps, and the table will say why there is none.
-        Inputs::of(run, &query, Beside::default()).ok().map(|inputs| inputs.clocks)
+        Inputs::of(run, &query, None).ok().map(|inputs| inputs.clocks)
     });
     let may_precede = |first, second| clocks.as_ref().is_none_or(|clocks| clocks.may_precede(first, second));
     Ok(join_run(run, &run.manifest().layout.clone(), bytes, &may_precede)?)

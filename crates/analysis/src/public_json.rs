@@ -16,11 +16,9 @@ use crate::assumptions::{Assumption, OriginKind};
 use crate::channel_counts;
 use crate::cost::CostJson;
 use crate::ready::JoinedNow;
-use crate::rivals::NodeRivals;
 use crate::{
     Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, LateStage, Limit, LimitBreaker,
-    MachineClock, Neighbour, PairRelation, PairSummary, Relations, RunTimes, SourceSummary, Span, StageNoise, Stream,
-    Undecided,
+    Neighbour, PairSummary, RunTimes, SourceSummary, Span, StageNoise, Stream, Undecided,
 };
 
 /// Version of the keys and of what they mean.
@@ -30,9 +28,10 @@ const DECIMALS: u32 = 3;
 /// Decimals of a microsecond in words.
 const WORDS_DECIMALS: u32 = 2;
 
-/// Everything that is known of a run under one query.
+/// Everything that is known of a run under one query; `R`: what other methods say of two counters, which whoever
+/// compares them knows.
 #[derive(Debug, Serialize)]
-pub struct RunJson<'a> {
+pub struct RunJson<'a, R = ()> {
     version: u32,
     run: String,
     run_id: String,
@@ -56,7 +55,7 @@ pub struct RunJson<'a> {
     auxiliary_clocks: Vec<AuxiliaryClockJson<'a>>,
     unplaced: Vec<UnplacedJson<'a>>,
     truth: Option<TruthJson>,
-    rivals: &'a [NodeRivals],
+    rivals: &'a [R],
     noise: Vec<StageNoiseJson<'a>>,
     pauses: Vec<StageNoiseJson<'a>>,
     late_pools: &'a [LateStage],
@@ -69,45 +68,6 @@ pub struct RunJson<'a> {
     faults: Vec<FaultJson>,
     findings: Vec<String>,
     events: Vec<EventJson<'a>>,
-}
-
-/// What the evidence of a run says of its machines' clocks, where it has nothing else. Its version is [`VERSION`].
-#[derive(Debug, Serialize)]
-pub struct RelationsJson<'a> {
-    version: u32,
-    run: String,
-    run_id: String,
-    reference: &'a Label,
-    length_ns: Option<i64>,
-    machines: &'a [MachineClock],
-    pairs: &'a [PairRelation],
-    rivals: &'a [NodeRivals],
-    assumptions: Vec<AssumptionJson>,
-    faults: Vec<FaultJson>,
-    findings: &'a [String],
-    events: Vec<EventJson<'a>>,
-}
-
-impl<'a> RelationsJson<'a> {
-    /// What `relations` and `events` say of `run`; `faults`: of its files.
-    pub fn of(run: &Run, relations: &'a Relations, events: &'a [Event], faults: Vec<FaultJson>) -> Self {
-        let manifest = run.manifest();
-        let assumption = |one: &Assumption| AssumptionJson::alone(one, one.is_default());
-        Self {
-            version: VERSION,
-            run: run.root().display().to_string(),
-            run_id: format!("{:016x}", manifest.run),
-            reference: &relations.reference,
-            length_ns: relations.length_ns,
-            machines: &relations.machines,
-            pairs: &relations.pairs,
-            rivals: &relations.rivals,
-            assumptions: relations.assumptions.iter().map(assumption).collect(),
-            faults,
-            findings: &relations.findings,
-            events: events.iter().map(EventJson::of).collect(),
-        }
-    }
 }
 
 /// Why figures of a run are not to be trusted, and the file that it is about.
@@ -421,8 +381,9 @@ pub struct AssumptionJson {
     matters: bool,
 }
 
+/// What happened to the measuring.
 #[derive(Debug, Serialize)]
-struct EventJson<'a> {
+pub struct EventJson<'a> {
     node: &'a str,
     channel: Option<i32>,
     domain: Option<&'a str>,
@@ -434,8 +395,15 @@ struct EventJson<'a> {
 }
 
 impl<'a> RunJson<'a> {
-    /// Everything that `analysis` and `events` say of `run`.
+    /// Everything that `analysis` and `events` say of `run`, where nobody compared other methods.
     pub fn of(run: &'a Run, analysis: &'a Analysis, events: &'a [Event]) -> Self {
+        Self::beside(run, analysis, events, &[])
+    }
+}
+
+impl<'a, R> RunJson<'a, R> {
+    /// The same with what other methods say.
+    pub fn beside(run: &'a Run, analysis: &'a Analysis, events: &'a [Event], rivals: &'a [R]) -> Self {
         let (manifest, frequency) = (run.manifest(), &analysis.frequency);
         let unit = Unit::nanoseconds(frequency.hertz, DECIMALS);
         let stages = analysis.rows.iter().zip(&analysis.relative_1ms_ticks);
@@ -472,7 +440,7 @@ impl<'a> RunJson<'a> {
             auxiliary_clocks: analysis.auxiliary_clocks.iter().map(AuxiliaryClockJson::of).collect(),
             unplaced: unplaced.collect(),
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
-            rivals: &analysis.rivals,
+            rivals,
             pauses: analysis.pauses.iter().map(|stage| StageNoiseJson::of(stage, unit)).collect(),
             late_pools: &analysis.late_pools,
             noise: analysis.noise.iter().map(|stage| StageNoiseJson::of(stage, unit)).collect(),
@@ -728,6 +696,11 @@ impl AssumptionJson {
         Self::alone(assumption, assumption.matters(manifest, analysis))
     }
 
+    /// One of a run without durations: it matters where nobody declared it.
+    pub fn of_clocks(assumption: &Assumption) -> Self {
+        Self::alone(assumption, assumption.is_default())
+    }
+
     fn alone(assumption: &Assumption, matters: bool) -> Self {
         let (statement, origin) = (assumption.statement(), assumption.origin());
         Self { statement, origin: origin.words, origin_kind: origin.kind, matters }
@@ -735,7 +708,8 @@ impl AssumptionJson {
 }
 
 impl<'a> EventJson<'a> {
-    fn of(event: &'a Event) -> Self {
+    /// One event.
+    pub fn of(event: &'a Event) -> Self {
         let Event { node, channel, domain, tick, until, what, value, text } = event;
         let (channel, tick, until, value) = (*channel, *tick, *until, *value);
         Self { node, channel, domain: domain.as_deref(), tick, until, what: what.name(), value, text }

@@ -6,13 +6,14 @@
 
 use serde::Serialize;
 use tickscope_bracket::{Bracket, ClockMap};
-use tickscope_store::{Node, Run};
+use tickscope_store::{Event, Node, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 
 use crate::assumptions::Assumption;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::machines::Machines;
+use crate::public_json::{AssumptionJson, EventJson, FaultJson, VERSION};
 use crate::query::Query;
 use crate::rivals::{KnownBound, NodeRivals, RivalFiles};
 use crate::round_trips::RoundTrips;
@@ -36,6 +37,44 @@ pub struct Relations {
     pub findings: Vec<String>,
     /// Files that could not be read.
     pub refused: Vec<tickscope_store::Error>,
+}
+
+/// What the evidence of a run says of its machines' clocks, where it has nothing else. Its version is that of [`crate::RunJson`].
+#[derive(Debug, Serialize)]
+pub struct RelationsJson<'a> {
+    version: u32,
+    run: String,
+    run_id: String,
+    reference: &'a Label,
+    length_ns: Option<i64>,
+    machines: &'a [MachineClock],
+    pairs: &'a [PairRelation],
+    rivals: &'a [NodeRivals],
+    assumptions: Vec<AssumptionJson>,
+    faults: Vec<FaultJson>,
+    findings: &'a [String],
+    events: Vec<EventJson<'a>>,
+}
+
+impl<'a> RelationsJson<'a> {
+    /// What `relations` and `events` say of `run`; `faults`: of its files.
+    pub fn of(run: &Run, relations: &'a Relations, events: &'a [Event], faults: Vec<FaultJson>) -> Self {
+        let manifest = run.manifest();
+        Self {
+            version: VERSION,
+            run: run.root().display().to_string(),
+            run_id: format!("{:016x}", manifest.run),
+            reference: &relations.reference,
+            length_ns: relations.length_ns,
+            machines: &relations.machines,
+            pairs: &relations.pairs,
+            rivals: &relations.rivals,
+            assumptions: relations.assumptions.iter().map(AssumptionJson::of_clocks).collect(),
+            faults,
+            findings: &relations.findings,
+            events: events.iter().map(EventJson::of).collect(),
+        }
+    }
 }
 
 /// A counter, and who reads it.

@@ -12,14 +12,11 @@ use serde::Serialize;
 use tickscope_bracket::{ClockMap, Cone};
 use tickscope_store::{Manifest, Node, Pair, RivalSample, Run};
 use tickscope_tick::{Label, NodeName, Tick};
-use tickscope_trace::{Clock, CounterPair, Layout};
+use tickscope_trace::Layout;
 
 use crate::acknowledgements::{Acknowledged, Acknowledgements, Value};
-use crate::counters::Counters;
 use crate::error::Error;
 use crate::evidence::reading_ticks;
-use crate::machines::Machines;
-use crate::query::Query;
 use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;
@@ -117,8 +114,6 @@ pub struct RivalWidth {
 
 /// Instants at which bounds are asked for.
 const INSTANTS: i64 = 200;
-/// Pairs of nodes other than the reference that are compared, at most: there may be tens of thousands.
-const MOST_PAIRS: usize = 500;
 /// A link is idle where the shortest round trip during half of the run is not a quarter longer than before it, and so
 /// much more: a processor that sleeps between two exchanges takes as long to wake up at either end.
 const WAKES_NS: i64 = 100_000;
@@ -138,68 +133,6 @@ struct Sample {
     around_ns: i64,
     error_ns: Option<i64>,
     outside: Option<bool>,
-}
-
-/// Compares the methods for each node that is related to the reference, then for pairs of other nodes, those without a
-/// point of the layout last; next to it, files that could not be read.
-pub(crate) fn compare(
-    (run, query): (&Run, &Query),
-    clocks: &[Clock],
-    of_node: &[(String, usize)],
-    between: &[CounterPair],
-) -> Result<(Vec<NodeRivals>, Vec<tickscope_store::Error>), Error> {
-    let manifest = run.manifest();
-    let mut files = RivalFiles::of(run)?;
-    let mut found = Vec::new();
-    let related = |clock: usize| match clocks.get(clock) {
-        Some(Clock::Related(map)) => Some(map),
-        _ => None,
-    };
-    for (name, clock) in of_node {
-        let Some(node) = manifest.nodes.iter().find(|node| node.name == **name) else { continue };
-        let Some(map) = related(*clock) else { continue };
-        found.extend(files.against_reference(node, map)?);
-    }
-    let named = |clock: usize| {
-        let (name, _) = of_node.iter().find(|&&(_, of)| of == clock)?;
-        manifest.nodes.iter().find(|node| node.name == **name)
-    };
-    for CounterPair { local, reference, clock_map } in between.iter().take(MOST_PAIRS) {
-        let (Some(node), Some(with)) = (named(*local), named(*reference)) else { continue };
-        found.extend(files.between([node, with], clock_map, [related(*local), related(*reference)])?);
-    }
-    let in_layout = |node: &Node| of_node.iter().any(|(name, _)| node.name == **name);
-    found.extend(beyond_layout((run, query), &mut files, in_layout, MOST_PAIRS.saturating_sub(found.len()))?);
-    Ok((found, files.unread))
-}
-
-/// The same of counters whose nodes have no point in the layout, by the probes' evidence.
-fn beyond_layout(
-    (run, query): (&Run, &Query),
-    files: &mut RivalFiles<'_>,
-    in_layout: impl Fn(&Node) -> bool,
-    most: usize,
-) -> Result<Vec<NodeRivals>, Error> {
-    let counters = Counters::of(run.manifest())?;
-    let is_new = |counters: &Counters<'_>, counter: usize| {
-        counter != 0 && !counters.nodes(counter).iter().any(|node| in_layout(node))
-    };
-    if !(0..counters.count()).any(|counter| is_new(&counters, counter)) {
-        return Ok(Vec::new());
-    }
-    let machines = Machines::of(run, counters, query)?;
-    let counters = machines.counters();
-    let mut found = Vec::new();
-    let pairs = machines.pairs().filter(|&(local, with)| is_new(counters, local) || is_new(counters, with));
-    for (local, with) in pairs.take(most) {
-        let Some(map) = machines.map((local, with)) else { continue };
-        let nodes = [local, with].map(|counter| counters.name(counter));
-        found.extend(match with {
-            0 => files.against_reference(nodes[0], map)?,
-            _ => files.between(nodes, map, [local, with].map(|counter| machines.to_reference(counter)))?,
-        });
-    }
-    Ok(found)
 }
 
 /// A node against another.

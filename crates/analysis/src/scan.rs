@@ -16,7 +16,7 @@ use tickscope_store::{Channel, KeyedReader, KeyedRows, Run};
 use tickscope_trace::{Attribute, Clocks, Column, Durations, Layout, Marks, StageRole, Traces};
 
 use crate::Query;
-use crate::analysis::{Beside, Inputs, traces_of};
+use crate::analysis::{Inputs, traces_of};
 use crate::clock_maps::ClockMapSummary;
 use crate::counters::reference_node;
 use crate::error::Error;
@@ -141,6 +141,38 @@ impl Piece<'_> {
     }
 }
 
+impl Part for () {
+    fn add(&mut self, _: &Piece<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Sink for () {
+    type Part = ();
+
+    fn part(&self) {}
+
+    fn merge(&mut self, (): ()) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl<S: Sink> Sink for &mut S {
+    type Part = S::Part;
+
+    fn part(&self) -> Self::Part {
+        S::part(self)
+    }
+
+    fn merge(&mut self, part: Self::Part) -> Result<(), Error> {
+        S::merge(self, part)
+    }
+
+    fn wanted(&self) -> Vec<Wanted> {
+        S::wanted(self)
+    }
+}
+
 impl<A: Part, B: Part> Part for (A, B) {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         self.0.add(piece)?;
@@ -210,12 +242,12 @@ pub struct Scan {
 impl Scan {
     /// Reads the evidence of `run` and finds its traces.
     pub fn of(run: &Run, query: &Query) -> Result<Self, Error> {
-        Self::with(run, query, Beside::default())
+        Self::with(run, query, None)
     }
 
-    /// The same, with what else the evidence tells.
-    pub(crate) fn with(run: &Run, query: &Query, beside: Beside<'_>) -> Result<Self, Error> {
-        let inputs = Inputs::of(run, query, beside)?;
+    /// The same; `curves`: receives the plot data of each clock map, if given.
+    pub(crate) fn with(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
+        let inputs = Inputs::of(run, query, curves)?;
         let readers = traces_of(run, &inputs.layout)?;
         let hertz = reference_node(run.manifest())?.counter.frequency.hertz;
         Ok(Self { inputs, readers, curves: Vec::new(), channels: run.channels()?.found, hertz })
@@ -229,6 +261,11 @@ impl Scan {
     /// The clock of every point.
     pub fn clocks(&self) -> &Clocks {
         &self.inputs.clocks
+    }
+
+    /// Every node of the layout by its name, with the index of its counter among those of [`Self::clocks`].
+    pub fn counter_of_node(&self) -> &[(String, usize)] {
+        &self.inputs.of_node
     }
 
     /// What the evidence knows of each clock that is not the reference's.

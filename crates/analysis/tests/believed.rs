@@ -197,7 +197,7 @@ fn a_counter_that_is_not_invariant_is_a_finding_and_what_is_unusual_about_one_is
     let finding = analysis.finding(&[]).unwrap();
     assert!(finding.starts_with("server.tsc: expected a counter that runs at one rate"), "{finding}");
     assert_eq!(serde_json::to_value(RunJson::of(&run, &analysis, &[])).unwrap()["findings"][0], finding);
-    let shown = stage_table::Shown { run: &run, analysis: &analysis, events: &[], channels: &[] };
+    let shown = stage_table::Shown { run: &run, analysis: &analysis, rivals: &[], events: &[], channels: &[] };
     let text = stage_table::text(&shown, &stage_table::View::default());
     assert!(text.contains("finding: server.tsc: expected a counter"));
     for (part, origin) in

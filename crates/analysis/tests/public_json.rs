@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tickscope_analysis::{Query, RivalBound, RunJson, VERSION, analyse};
+use tickscope_analysis::{Query, RivalBound, RunJson, VERSION, analyse, analyse_and_compare};
 use tickscope_store::{Compared, Cost, Overhead, Passes, Run, StampCost};
 use tickscope_tick::NodeName;
 
@@ -53,12 +53,13 @@ fn no_key_of_this_version_is_ever_removed_or_renamed() {
     let copied = Copied::new(1);
     copied.retell(|manifest| manifest.cost = Some(cost(manifest.nodes[0].name.clone())));
     let run = copied.run();
-    let analysis = analyse(&run, &Query::default(), false).unwrap();
+    let (analysis, rivals) = analyse_and_compare(&run, &Query::default(), false).unwrap();
     let events = run.events().unwrap().found;
-    let table = serde_json::to_value(RunJson::of(&run, &analysis, &events)).unwrap();
+    let table = serde_json::to_value(RunJson::beside(&run, &analysis, &events, &rivals)).unwrap();
     assert_eq!(table["version"], VERSION);
     let analysis = any_analysis::with_everything();
-    let everything = serde_json::to_value(RunJson::of(&run, &analysis, &[])).unwrap();
+    let rivals = [any_analysis::rivals()];
+    let everything = serde_json::to_value(RunJson::beside(&run, &analysis, &[], &rivals)).unwrap();
     keys::hold(include_str!("public_json_v1.txt"), &[table, everything]);
 }
 

@@ -52,7 +52,7 @@ pub fn show(options: &ShowOptions, points: &[Place]) -> Result<(), Failure> {
         let scale = options.unit.map(Into::into);
         print(AgeTable { age: &found, hertz, scale }.text().as_bytes())?;
         let (channels, terminal) = (run.channels()?.found, output::terminal(When::Auto));
-        let shown = Shown { run, analysis: &analysis, events: &events, channels: &channels };
+        let shown = Shown { run, analysis: &analysis, rivals: &[], events: &events, channels: &channels };
         let view = View { terminal, assumptions: options.assumptions, ..View::default() };
         print(assumed(&shown, &view).as_bytes())?;
     }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tickscope_analysis::figures::{Figures, Kinds, StageHistogram, Traffic, Transfer};
-use tickscope_analysis::{FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, analyse_with, totals};
+use tickscope_analysis::{
+    FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, draw_and_compare, totals,
+};
 use tickscope_show::{DrawnFigure, XLap, clock_figures};
 use tickscope_store::{Run, SweepManifest, make_folders, write_whole};
 use tickscope_tick::{Unit, counted};
@@ -55,11 +57,16 @@ pub fn figures(options: &FiguresOptions) -> Result<(), Failure> {
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note);
     let run = &ready.run;
-    let (mut analysis, drawn, totals) = analyse_with(run, &query, false, |scan| totals(run, scan))?;
+    let mut found = None;
+    let (mut analysis, drawn, rivals) = draw_and_compare(run, &query, |scan| {
+        found = totals(run, scan)?;
+        Ok(())
+    })?;
+    let totals = found;
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), &query)?;
     let (faults, events) = (faults.also(std::mem::take(&mut analysis.refused)), run.events()?.found);
     let hertz = analysis.frequency.hertz;
-    let (found, missing) = XLap::of(&drawn, hertz).figures(&analysis.rivals);
+    let (found, missing) = XLap::of(&drawn, hertz).figures(&rivals);
     let folder = options.out.clone().unwrap_or_else(|| run.root().join("figures"));
     let files = written(&found, &folder, options.json)?;
     if options.json {

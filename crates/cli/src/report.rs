@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{AgeQuery, Analysis, Query, age, analyse_with, counted_points};
+use tickscope_analysis::{AgeQuery, Analysis, Query, age, counted_points, draw_and_compare};
 use tickscope_experiment::LimitFile;
 use tickscope_show::{Report, counts_document};
 use tickscope_store::{Run, write_whole};
@@ -87,8 +87,11 @@ fn made(
 ) -> Result<Result<(), Failure>, Failure> {
     let Opened { ready, faults } = opened;
     let run = &ready.run;
-    let (mut analysis, figures, age) =
-        analyse_with(run, query, false, |scan| asked.map(|asked| age(scan, asked)).transpose())?;
+    let mut aged = None;
+    let (mut analysis, figures, rivals) = draw_and_compare(run, query, |scan| {
+        aged = asked.map(|asked| age(scan, asked)).transpose()?;
+        Ok(())
+    })?;
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
     let counted = counted_points(run)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused)).also(counted.refused);
@@ -97,15 +100,16 @@ fn made(
     let report = Report {
         run,
         analysis: &analysis,
+        rivals: &rivals,
         figures: &figures,
         events: &events.found,
         channels: &channels.found,
         counted: &counted.points,
-        age: age.as_ref(),
+        age: aged.as_ref(),
     };
     use_it(&report)?;
     let standing = analysis.standing(&events.found).and_then(|()| analysis.expect_limits(&events.found));
     let standing =
-        age.and_then(|age| age.findings.into_iter().next()).map_or(standing, |why| Err(Failure::finding(why)));
+        aged.and_then(|age| age.findings.into_iter().next()).map_or(standing, |why| Err(Failure::finding(why)));
     Ok(faults.verdict(standing))
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tickscope_analysis::{
-    Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, analyse_counts, ready, unused_rules,
+    Analysis, ClockMapSummary, NodeRivals, Query, ReadyRun, RunJson, Scan, analyse, analyse_and_compare,
+    analyse_counts, has_acknowledgements, ready, unused_rules,
 };
 use tickscope_bracket::Rho;
 use tickscope_experiment::{LimitFile, layout_of};
@@ -141,7 +142,11 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
     if let Some(kept) = question.as_ref().and_then(|question| question.answer(run)) {
         return kept.say();
     }
-    let mut analysis = analyse(run, query, write)?;
+    let is_compared = json || view.rivals || has_acknowledgements(run);
+    let (mut analysis, rivals) = match is_compared {
+        true => analyse_and_compare(run, query, write)?,
+        false => (analyse(run, query, write)?, Vec::new()),
+    };
     if let Some(why) = &analysis.not_kept {
         note(format_args!("durations are not kept in the run, and will be computed again: {why}"));
     }
@@ -152,8 +157,8 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
     let answer = ShowAnswer {
         notes: what_changes_nothing(&analysis, query),
         text: match json {
-            true => output::json_text(&RunJson::of(run, &analysis, &events))?,
-            false => printed(run, &analysis, &events, view)?,
+            true => output::json_text(&RunJson::beside(run, &analysis, &events, &rivals))?,
+            false => printed(run, &analysis, &rivals, &events, view)?,
         },
         verdict: analysis.standing(&events).and_then(|()| analysis.expect_limits(&events)),
     };
@@ -164,11 +169,17 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
     faults.verdict(said)
 }
 
-fn printed(run: &Run, analysis: &Analysis, events: &[Event], view: &View) -> Result<String, Failure> {
+fn printed(
+    run: &Run,
+    analysis: &Analysis,
+    rivals: &[NodeRivals],
+    events: &[Event],
+    view: &View,
+) -> Result<String, Failure> {
     let channels = run.channels()?.found;
-    let shown = Shown { run, analysis, events, channels: &channels };
-    let rivals = if view.rivals { rivals_text(analysis, events) } else { String::new() };
-    Ok(text(&shown, view) + &rivals)
+    let shown = Shown { run, analysis, rivals, events, channels: &channels };
+    let beside = if view.rivals { rivals_text(rivals, &analysis.reference, events) } else { String::new() };
+    Ok(text(&shown, view) + &beside)
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has; `found`: clock maps by those that were

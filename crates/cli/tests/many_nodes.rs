@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use site::{Ended, Site, c_program, few_or_all, free_port, tickscope};
-use tickscope_analysis::{Analysis, PairSummary, Query, RivalBound, analyse};
+use tickscope_analysis::{Analysis, NodeRivals, PairSummary, Query, RivalBound, analyse, analyse_and_compare};
 use tickscope_experiment::may_make_namespaces;
 use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
 use tickscope_tick::Label;
@@ -49,7 +49,7 @@ fn ring(nodes: usize, seconds: f64) -> String {
 
 /// Every stage's interval holds the truth, every two nodes are related, none worse than by their own exchanges alone.
 fn expect_related(run: &Run, nodes: usize) -> Analysis {
-    let analysis = analyse(run, &Query::default(), false).unwrap();
+    let (analysis, rivals) = analyse_and_compare(run, &Query::default(), false).unwrap();
     assert!(analysis.finding(&[]).is_none(), "{:?}", analysis.finding(&[]));
     let truth = analysis.truth.as_ref().unwrap();
     assert!(truth.known > 0 && truth.inside == truth.known, "{truth:?}");
@@ -60,15 +60,15 @@ fn expect_related(run: &Run, nodes: usize) -> Analysis {
         let closed = pair.closed_half_width_ticks.unwrap();
         assert!(pair.direct_half_width_ticks.is_none_or(|direct| closed <= direct), "{pair:?}");
     }
-    expect_compared(&analysis, nodes);
+    expect_compared(&rivals, nodes);
     analysis
 }
 
 /// Every two nodes are compared: bounds that guarantee hold the truth, round trips are told both ways, and each
 /// counter's frequency is the one that it was given.
-fn expect_compared(analysis: &Analysis, nodes: usize) {
-    assert_eq!(analysis.rivals.len(), nodes * (nodes - 1) / 2);
-    for pair in &analysis.rivals {
+fn expect_compared(rivals: &[NodeRivals], nodes: usize) {
+    assert_eq!(rivals.len(), nodes * (nodes - 1) / 2);
+    for pair in rivals {
         let guaranteed = pair.methods.iter().filter(|method| method.bound == RivalBound::Guaranteed);
         assert!(guaranteed.clone().count() >= 2, "{pair:?}");
         assert!(guaranteed.clone().all(|method| method.outside.is_none_or(|outside| outside == 0)), "{pair:?}");

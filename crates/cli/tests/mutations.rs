@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use site::{Ended, Site, tickscope};
-use tickscope_analysis::{Query, RunJson, analyse};
+use tickscope_analysis::{Query, RunJson, analyse_and_compare};
 use tickscope_show::stage_table;
 use tickscope_store::{
     BlockRange, BracketColumns, Channel, ChannelCount, ChannelState, Event, EventKind, Manifest, Nullable, Origin,
@@ -178,18 +178,18 @@ fn shown(root: &Path) -> Shown {
     if !faults.is_empty() {
         // The figures are shown below the words, and must not panic; a sample of the damages is enough to see that.
         if faults[0].to_string().len() % 4 == 0 {
-            let _ = analyse(&run, &Query::default(), false);
+            let _ = analyse_and_compare(&run, &Query::default(), false);
         }
         return Shown::Said(faults.iter().map(|fault| format!("{fault}\n")).collect());
     }
-    match (analyse(&run, &Query::default(), false), run.events()) {
+    match (analyse_and_compare(&run, &Query::default(), false), run.events()) {
         (Err(e), _) => said(&e),
         (_, Err(e)) => said(&e),
-        (Ok(analysis), Ok(_)) if !analysis.refused.is_empty() => said(&analysis.refused[0]),
-        (Ok(analysis), Ok(events)) => {
-            let json = serde_json::to_string(&RunJson::of(&run, &analysis, &events.found)).unwrap();
-            let (events, analysis) = (&events.found, &analysis);
-            let all = stage_table::Shown { run: &run, analysis, events, channels: &[] };
+        (Ok((analysis, _)), Ok(_)) if !analysis.refused.is_empty() => said(&analysis.refused[0]),
+        (Ok((analysis, rivals)), Ok(events)) => {
+            let (events, analysis, rivals) = (&events.found[..], &analysis, &rivals[..]);
+            let json = serde_json::to_string(&RunJson::beside(&run, analysis, events, rivals)).unwrap();
+            let all = stage_table::Shown { run: &run, analysis, rivals, events, channels: &[] };
             Shown::Figures(json + &stage_table::text(&all, &stage_table::View::default()))
         }
     }

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 
 use serde_json::json;
-use tickscope_analysis::{Analysis, Query, analyse_with_figures};
+use tickscope_analysis::{Analysis, NodeRivals, Query, draw_and_compare};
 use tickscope_show::Report;
 use tickscope_store::{
     BracketColumns, KeyedRows, KeyedWriter, Manifest, Pair, RivalColumns, RivalSample, Run, next_segment, write_rivals,
@@ -42,9 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("expected the directory of the run to make, and perhaps its seconds".into()),
     };
     let run = simulated(Path::new(root), seconds)?;
-    let (analysis, html) = page(&run)?;
+    let (_, rivals, html) = page(&run)?;
     write_whole(&run.paths().report(), html.as_bytes())?;
-    for method in analysis.rivals.iter().flat_map(|node| &node.methods) {
+    for method in rivals.iter().flat_map(|node| &node.methods) {
         let told = json!({
             "method": method.name, "bound": method.bound, "half_width": method.half_width,
             "error_ns": method.error_ns, "outside": method.outside, "samples": method.samples,
@@ -73,13 +73,14 @@ pub fn simulated(root: &Path, seconds: i64) -> Result<Run, Box<dyn Error>> {
     Ok(run)
 }
 
-/// What the run's files say, and its page.
-pub fn page(run: &Run) -> Result<(Analysis, String), Box<dyn Error>> {
-    let (analysis, figures) = analyse_with_figures(run, &Query::default(), false)?;
+/// What the run's files say, what other methods say, and its page.
+pub fn page(run: &Run) -> Result<(Analysis, Vec<NodeRivals>, String), Box<dyn Error>> {
+    let (analysis, figures, rivals) = draw_and_compare(run, &Query::default(), |_| Ok(()))?;
     let (events, channels) = (run.events()?, run.channels()?);
     let report = Report {
         run,
         analysis: &analysis,
+        rivals: &rivals,
         figures: &figures,
         events: &events.found,
         channels: &channels.found,
@@ -87,7 +88,7 @@ pub fn page(run: &Run) -> Result<(Analysis, String), Box<dyn Error>> {
         age: None,
     };
     let html = report.html()?;
-    Ok((analysis, html))
+    Ok((analysis, rivals, html))
 }
 
 /// True time is the client's counter, in ticks.

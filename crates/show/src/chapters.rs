@@ -129,7 +129,7 @@ pub(crate) fn clocks(report: &Report<'_>) -> Vec<Block> {
         blocks.push(sources(report, clock_map, curve));
     }
     blocks.extend(report.analysis.auxiliary_clocks.iter().flat_map(|clock| auxiliary_clock(report, clock)));
-    blocks.extend(rivals::blocks(report.analysis, report.events));
+    blocks.extend(rivals::blocks(report.rivals, &report.analysis.reference, report.events));
     blocks
 }
 

@@ -58,7 +58,7 @@ mod x_lap;
 
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Age, Analysis, CountedPoint, RunJson};
+use tickscope_analysis::{Age, Analysis, CountedPoint, NodeRivals, RunJson};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 
@@ -83,7 +83,7 @@ pub use x_lap::XLap;
 pub struct ReportJson<'a> {
     version: u32,
     headline: Vec<String>,
-    table: RunJson<'a>,
+    table: RunJson<'a, NodeRivals>,
     figures: &'a Figures,
     rival_curves: Vec<RivalCurve<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,6 +112,8 @@ pub struct Report<'a> {
     pub run: &'a Run,
     /// What its files say.
     pub analysis: &'a Analysis,
+    /// What other methods say of the same clocks.
+    pub rivals: &'a [NodeRivals],
     /// What is to be drawn.
     pub figures: &'a Figures,
     /// What happened to the measuring.
@@ -135,7 +137,7 @@ impl Report<'_> {
         ReportJson {
             version: ReportJson::VERSION,
             headline: headline::sentences(self).iter().map(Words::plain).collect(),
-            table: RunJson::of(self.run, self.analysis, self.events),
+            table: RunJson::beside(self.run, self.analysis, self.events, self.rivals),
             figures: self.figures,
             rival_curves: self.rival_curves(),
             age: self.age,
@@ -144,7 +146,7 @@ impl Report<'_> {
 
     fn rival_curves(&self) -> Vec<RivalCurve<'_>> {
         let mut all = Vec::new();
-        for node in &self.analysis.rivals {
+        for node in self.rivals {
             all.extend(node.methods.iter().map(|method| RivalCurve {
                 domain: &node.domain,
                 reference: &node.reference,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tickscope_analysis::{Acknowledged, Analysis, NodeRivals, PublishedError, RivalMethod, RoundTrips};
+use tickscope_analysis::{Acknowledged, NodeRivals, PublishedError, RivalMethod, RoundTrips};
 use tickscope_store::{Event, EventKind};
 use tickscope_tick::Label;
 
@@ -41,8 +41,7 @@ pub(crate) fn chosen(all: &[NodeRivals]) -> Vec<&NodeRivals> {
 }
 
 /// All that is compared; nothing, where nothing is.
-pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
-    let all = &analysis.rivals;
+pub(crate) fn blocks(all: &[NodeRivals], reference: &Label, events: &[Event]) -> Vec<Block> {
     if all.is_empty() {
         return Vec::new();
     }
@@ -58,15 +57,15 @@ pub(crate) fn blocks(analysis: &Analysis, events: &[Event]) -> Vec<Block> {
         .chain(clock_errors::of_all(all))
         .chain(shown().enumerate().flat_map(|(number, node)| of_node(node, all.len() > 1, number < MOST_WITH_FIGURES)))
         .chain(round_trips(shown()))
-        .chain(frequencies(shown(), &analysis.reference))
+        .chain(frequencies(shown(), reference))
         .chain(more)
         .chain(missing)
         .collect()
 }
 
 /// The same on a terminal.
-pub fn rivals_text(analysis: &Analysis, events: &[Event]) -> String {
-    match blocks(analysis, events) {
+pub fn rivals_text(all: &[NodeRivals], reference: &Label, events: &[Event]) -> String {
+    match blocks(all, reference, events) {
         none if none.is_empty() => {
             "\nNo two counters of this run have a clock map, so no other method is compared.\n".into()
         }

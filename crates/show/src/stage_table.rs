@@ -4,7 +4,7 @@
 //! rounded away from what it bounds; a column that does not fit is left out whole, in a fixed order, and is named; text
 //! of the run moves no cursor. Deliberately absent: figures that `--json` has not.
 
-use tickscope_analysis::{Analysis, LimitVerdict, assumptions, cost};
+use tickscope_analysis::{Analysis, LimitVerdict, NodeRivals, assumptions, cost};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::{Decimal, Unit, printable};
 use tickscope_trace::{Common, Quantile, QuantileBounds, StageRole, StageRow};
@@ -25,6 +25,8 @@ pub struct Shown<'a> {
     pub run: &'a Run,
     /// What its files say.
     pub analysis: &'a Analysis,
+    /// What other methods say of the same clocks; the table has a line of return trips among them.
+    pub rivals: &'a [NodeRivals],
     /// What happened to the measuring.
     pub events: &'a [Event],
     /// All channels, with how many stamps each stored, dropped and refused.
@@ -429,7 +431,7 @@ mod tests {
         #[test]
         fn property_no_bound_in_the_text_lies_inside_the_exact_one(analysis in any_analysis()) {
             let run = Run::open(GOLDEN.as_ref()).unwrap();
-            let shown = Shown { run: &run, analysis: &analysis, events: &[], channels: &[] };
+            let shown = Shown { run: &run, analysis: &analysis, rivals: &[], events: &[], channels: &[] };
             let view = View { wide: true, scale: Some(Scale::Microseconds), ..View::default() };
             let text = text(&shown, &view);
             let hertz = analysis.frequency.hertz;
@@ -533,7 +535,7 @@ mod tests {
             text: text_of,
             ..Event::default()
         };
-        let shown = Shown { run: &run, analysis: &analysis, events: &[event], channels: &[] };
+        let shown = Shown { run: &run, analysis: &analysis, rivals: &[], events: &[event], channels: &[] };
         for events in [false, true] {
             let plain = text(&shown, &View { events, assumptions: events, wide: events, ..View::default() });
             assert!(!plain.chars().any(|letter| letter != '\n' && tickscope_tick::acts(letter)), "{plain:?}");

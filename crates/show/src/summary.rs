@@ -45,7 +45,7 @@ pub(crate) fn known(shown: &Shown<'_>, unit: Unit) -> Vec<String> {
     lines.extend(unanswered(&analysis.rows));
     lines.extend(analysis.passages_line.clone());
     lines.extend(covered(analysis));
-    lines.extend(return_trips(analysis));
+    lines.extend(return_trips(shown.rivals));
     if let Some(overhead) = shown.run.manifest().cost.as_ref().filter(|cost| cost.overhead.is_some()) {
         lines.extend(cost::lines(overhead).into_iter().filter(|line| line.starts_with("overhead")));
     }
@@ -73,10 +73,10 @@ pub(crate) fn covered(analysis: &Analysis) -> Vec<String> {
 }
 
 /// What the published return trip says beside the figures, a line for each pair of nodes.
-fn return_trips(analysis: &Analysis) -> Vec<String> {
+fn return_trips(rivals: &[NodeRivals]) -> Vec<String> {
     // Beyond these the page and the JSON have all.
     const MOST_PAIRS: usize = 3;
-    let pairs = || analysis.rivals.iter().filter_map(|pair| Some((pair, pair.acknowledged.as_ref()?)));
+    let pairs = || rivals.iter().filter_map(|pair| Some((pair, pair.acknowledged.as_ref()?)));
     let line = |(pair, found): (&NodeRivals, &Acknowledged)| {
         format!("return trip, {} against {}: {}", pair.domain, pair.reference, acknowledged(found))
     };

@@ -22,7 +22,7 @@ fn the_page_counts_and_names_findings_as_the_terminal_does_with_the_cause_first(
     let cause = Event { what: EventKind::ImpossibleExchange, text: CAUSE.into(), ..Event::default() };
     let Analysed { run, analysis, .. } = &analysed;
     for (events, all) in [(vec![], 3), (vec![cause], 4)] {
-        let shown = Shown { run, analysis, events: &events, channels: &[] };
+        let shown = Shown { run, analysis, rivals: &[], events: &events, channels: &[] };
         let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
         let (found, _) = terminal.split_once("\n\n").unwrap();
         let lines: Vec<_> = found.lines().map(said).collect();
@@ -47,7 +47,7 @@ fn overwritten_stamps_are_lost_in_the_terminal_and_on_the_page() {
     let Analysed { run, analysis, .. } = &analysed;
     let mut channels = run.channels().unwrap().found;
     let told = |channels: &[Channel]| {
-        let shown = Shown { run, analysis, events: &[], channels };
+        let shown = Shown { run, analysis, rivals: &[], events: &[], channels };
         let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
         let report = Report { channels, ..analysed.report() };
         [terminal.contains("5 were overwritten by later ones"), report.html().unwrap().contains(">overwritten</th>")]
@@ -68,7 +68,8 @@ fn counts_that_cannot_be_are_a_finding_with_their_file_and_no_sum_of_them_is_wha
         channels.iter_mut().enumerate().for_each(|(at, channel)| change(channel, at));
         write_channels(&copied.run().paths().channels(node.as_str()), &channels).unwrap();
         let analysed = Analysed::of(copied);
-        let shown = Shown { run: &analysed.run, analysis: &analysed.analysis, events: &[], channels: &channels };
+        let shown =
+            Shown { run: &analysed.run, analysis: &analysed.analysis, rivals: &[], events: &[], channels: &channels };
         let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
         let page = Report { channels: &channels, ..analysed.report() }.html().unwrap();
         ([terminal, page], format!("channels/node={node}.parquet: expected counts of stamps, found"))

@@ -132,7 +132,7 @@ fn a_truth_that_nothing_was_held_against_is_not_told_as_a_check() {
         analysed.analysis.truth = Some(truth.clone());
         let of = analysed.analysis.truth.as_mut().unwrap();
         (of.known, of.inside) = (known, known);
-        let shown = Shown { run: &analysed.run, analysis: &analysed.analysis, events: &[], channels: &[] };
+        let shown = Shown { run: &analysed.run, analysis: &analysed.analysis, rivals: &[], events: &[], channels: &[] };
         text(&shown, &View { wide, ..View::default() }).contains(" durations lie in their")
     };
     assert_eq!([false, true].map(|wide| [in_a_terminal(7, wide), in_a_terminal(0, wide)]), [[true, false]; 2]);

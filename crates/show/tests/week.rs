@@ -3,13 +3,13 @@
 #[path = "../examples/week.rs"]
 mod week;
 
-use tickscope_analysis::{Analysis, RivalBound, RivalMethod};
+use tickscope_analysis::{NodeRivals, RivalBound, RivalMethod};
 
 /// Long enough for the counter to wander up and down, and for the page to count in hours.
 const SECONDS: i64 = 10 * 3600;
 
-fn method<'a>(analysis: &'a Analysis, name: &str) -> &'a RivalMethod {
-    let methods = &analysis.rivals[0].methods;
+fn method<'a>(rivals: &'a [NodeRivals], name: &str) -> &'a RivalMethod {
+    let methods = &rivals[0].methods;
     methods.iter().find(|method| method.name == name).unwrap_or_else(|| panic!("no {name} in {methods:?}"))
 }
 
@@ -17,16 +17,16 @@ fn method<'a>(analysis: &'a Analysis, name: &str) -> &'a RivalMethod {
 fn the_truth_of_a_simulated_week_is_in_every_bound_but_the_published_one() {
     let root = std::env::temp_dir().join(format!("tickscope-week-{}", std::process::id()));
     let run = week::simulated(&root, SECONDS).unwrap();
-    let (analysis, page) = week::page(&run).unwrap();
+    let (analysis, rivals, page) = week::page(&run).unwrap();
     let _ = std::fs::remove_dir_all(&root);
     let truth = analysis.truth.as_ref().unwrap();
     assert!(truth.known > 1000 && truth.inside == truth.known, "{truth:?}");
-    let ntp = method(&analysis, "NTP, a daemon that asks every 64 s");
-    let ours = method(&analysis, "tickscope");
-    for method in [ours, ntp, method(&analysis, "the same two points, with rho")] {
+    let ntp = method(&rivals, "NTP, a daemon that asks every 64 s");
+    let ours = method(&rivals, "tickscope");
+    for method in [ours, ntp, method(&rivals, "the same two points, with rho")] {
         assert_eq!(method.outside, Some(0), "{method:?}");
     }
-    let published = method(&analysis, "Min-RTT, two points");
+    let published = method(&rivals, "Min-RTT, two points");
     assert!(published.bound == RivalBound::Published && published.outside > Some(100), "{published:?}");
     // Both daemons' milliseconds add up.
     let [ours, ntp] = [ours, ntp].map(|method| method.half_width.unwrap());

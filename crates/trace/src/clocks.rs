@@ -272,6 +272,16 @@ impl Clocks {
         self.measure(&stage, self.place(from, first.tick).ok()?, self.place(to, second.tick).ok()?)
     }
 
+    /// The counters, the reference's first.
+    pub fn counters(&self) -> &[Clock] {
+        &self.counters
+    }
+
+    /// What relates two counters directly, neither of which is the reference.
+    pub fn pairs(&self) -> &[CounterPair] {
+        &self.pairs
+    }
+
     /// For how many points.
     pub(crate) fn points(&self) -> usize {
         self.chains.len()

@@ -96,7 +96,7 @@ fn share(mut ends: [i64; 3]) -> Option<Share> {
 }
 
 /// One method beside ours.
-fn rivals() -> NodeRivals {
+pub fn rivals() -> NodeRivals {
     NodeRivals {
         domain: "b.tsc".parse().unwrap(),
         reference: "a.tsc".parse().unwrap(),
@@ -193,7 +193,6 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         clock_maps: vec![clock_map],
         pairs: vec![pair(rho, half)],
         sent_once: vec![],
-        rivals: vec![rivals()],
         noise: vec![],
         pauses: Vec::new(),
         late_pools: vec![late_stage()],

@@ -5,7 +5,7 @@ pub mod copied;
 
 use copied::Copied;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, Query, analyse_with_figures};
+use tickscope_analysis::{Analysis, NodeRivals, Query, draw_and_compare};
 use tickscope_show::Report;
 use tickscope_store::Run;
 
@@ -13,6 +13,7 @@ use tickscope_store::Run;
 pub struct Analysed {
     pub run: Run,
     pub analysis: Analysis,
+    pub rivals: Vec<NodeRivals>,
     pub figures: Figures,
     _copied: Copied,
 }
@@ -24,8 +25,8 @@ impl Analysed {
 
     pub fn of(copied: Copied) -> Self {
         let run = copied.run();
-        let (analysis, figures) = analyse_with_figures(&run, &Query::default(), false).unwrap();
-        Self { run, analysis, figures, _copied: copied }
+        let (analysis, figures, rivals) = draw_and_compare(&run, &Query::default(), |_| Ok(())).unwrap();
+        Self { run, analysis, rivals, figures, _copied: copied }
     }
 
     /// Its report, without events, channels and counts.
@@ -33,6 +34,7 @@ impl Analysed {
         Report {
             run: &self.run,
             analysis: &self.analysis,
+            rivals: &self.rivals,
             figures: &self.figures,
             events: &[],
             channels: &[],
