@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{
-    AgeQuery, Analysis, Jitter, NodeRivals, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse_and_compare,
-    analyse_counts, analyse_with_figures, clock_map_of, compare, draw_and_compare, durations, ready, role,
+    AgeQuery, Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse_counts,
+    analyse_with_figures, clock_map_of, compare, durations, ready, role,
 };
 use tickscope_bracket::Rho;
+use tickscope_rivals::{NodeRivals, analyse_and_compare, draw_and_compare};
 use tickscope_show::stage_table::{self, Shown, View};
 use tickscope_show::{DrawnFigure, XLap};
 use tickscope_stats::Quantile;

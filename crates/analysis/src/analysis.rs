@@ -309,13 +309,10 @@ fn scanned(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted: 
     Ok(Scanned { inputs, counts, values, collector, disturbed, curves, limits, not_kept })
 }
 
-fn analysed(
-    run: &Run,
-    query: &Query,
-    scan: Scan,
-    asked: &mut impl Sink,
-    wanted: Wanted,
-) -> Result<(Analysis, Option<Figures>), Error> {
+/// An analysis, and what a page draws, if one is drawn.
+type Drawn = (Analysis, Option<Figures>);
+
+fn analysed(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted: Wanted) -> Result<Drawn, Error> {
     let manifest = run.manifest();
     let Scanned { inputs, counts, values, collector, disturbed, curves, limits, not_kept } =
         scanned(run, query, scan, asked, wanted)?;

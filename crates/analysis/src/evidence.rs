@@ -366,7 +366,7 @@ impl Evidence {
 ///
 /// Where the run proves its cores, the node's counter is the one that is ahead at every moment: a reading on another
 /// core is behind it by up to what their check leaves open.
-pub(crate) fn reading_ticks(manifest: &Manifest, node: &Node) -> u64 {
+pub fn reading_ticks(manifest: &Manifest, node: &Node) -> u64 {
     let width = node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks);
     width.saturating_add(core_ticks(manifest, node))
 }

@@ -8,7 +8,6 @@
 //! absent: options, exit codes, starting anything.
 #![forbid(unsafe_code)]
 
-mod acknowledgements;
 mod age;
 mod analysis;
 mod assumptions;
@@ -18,7 +17,6 @@ mod clock_maps;
 mod closure;
 mod common_host;
 mod compare;
-mod comparison;
 pub mod cost;
 mod count_only;
 mod counted_points;
@@ -51,10 +49,6 @@ mod public_json;
 mod query;
 mod reach;
 mod ready;
-mod relations;
-mod return_trips;
-mod rivals;
-mod round_trips;
 #[cfg(test)]
 #[path = "../../store/tests/sample/mod.rs"]
 mod sample;
@@ -71,7 +65,6 @@ mod unused_rules;
 mod utc;
 mod values;
 
-pub use acknowledgements::Acknowledged;
 pub use age::{
     Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, DrawnAge, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
 };
@@ -87,13 +80,13 @@ pub use compare::{
     ChangeTolerance, ChangeVerdict, Ends, Level, LimitedBy, MostChanged, QuantileChange, RunComparison, RunFigure,
     Shift, StageChange, compare,
 };
-pub use comparison::{analyse_and_compare, draw_and_compare, has_acknowledgements};
 pub use count_only::{only_counted, some_count, switches_to_count};
 pub use counted_points::{CountedPeriod, CountedPoint, CountedPoints, CountedRate, counted_points};
 pub use counters::{Counters, reference_node, shares_counter};
 pub use declared_rho::run_rho;
 pub use duration_cache::durations;
 pub use error::Error;
+pub use evidence::reading_ticks;
 pub use groups::{Group, GroupedBy, Groups, grouped, tells_channels};
 pub use in_time::{InTime, Ordered};
 pub use jitter::{Fit, Jitter, JitterBox, StageJitter};
@@ -111,11 +104,6 @@ pub use passages::{PassageSummary, join};
 pub use public_json::{AssumptionJson, EventJson, FaultJson, RunJson, VERSION, role};
 pub use query::Query;
 pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, expect_anything, ready};
-pub use relations::{MachineClock, PairRelation, PairState, Relations, RelationsJson, relations};
-pub use rivals::{
-    KnownBound, NodeRivals, PublishedCase, PublishedError, PublishedErrors, RivalBound, RivalMethod, RivalWidth,
-};
-pub use round_trips::RoundTrips;
 pub use scan::{Outcome, Part, Piece, Scan, Sink, Wanted};
 pub use scatter_matrix::{Correlation, KindPoints, PairCell, ScatterMatrix};
 pub use spans::{Span, Spanned, Spans, spans};

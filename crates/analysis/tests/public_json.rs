@@ -6,7 +6,8 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tickscope_analysis::{Query, RivalBound, RunJson, VERSION, analyse, analyse_and_compare};
+use tickscope_analysis::{Query, RunJson, VERSION, analyse};
+use tickscope_rivals::{RivalBound, analyse_and_compare};
 use tickscope_store::{Compared, Cost, Overhead, Passes, Run, StampCost};
 use tickscope_tick::NodeName;
 

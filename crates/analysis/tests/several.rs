@@ -4,10 +4,8 @@ mod site;
 
 use serde_json::Value;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{
-    Analysis, Assumption, NodeRivals, PairRelation, PairState, Query, RunJson, analyse, analyse_counts, assumptions,
-    relations, spans,
-};
+use tickscope_analysis::{Analysis, Assumption, Query, RunJson, analyse, analyse_counts, assumptions, spans};
+use tickscope_rivals::{NodeRivals, PairRelation, PairState, relations};
 use tickscope_store::{
     BracketColumns, BracketSource, Node, Pair, Point, RivalColumns, RivalSample, Run, join_run, write_rivals,
 };

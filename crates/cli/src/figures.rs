@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tickscope_analysis::figures::{Figures, Kinds, StageHistogram, Traffic, Transfer};
-use tickscope_analysis::{
-    FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, draw_and_compare, totals,
-};
+use tickscope_analysis::{FaultJson, Jitter, Query, ScatterMatrix, Total, Totals, TotalsJson, totals};
+use tickscope_rivals::draw_and_compare;
 use tickscope_show::{DrawnFigure, XLap, clock_figures};
 use tickscope_store::{Run, SweepManifest, make_folders, write_whole};
 use tickscope_tick::{Unit, counted};

@@ -1,7 +1,8 @@
 //! `tickscope relate`: machines whose clocks are related and on which nothing stamps, as a table and a page.
 
-use tickscope_analysis::{Query, Relations, RelationsJson, relations};
+use tickscope_analysis::Query;
 use tickscope_experiment::{RunText, awaits_stamps};
+use tickscope_rivals::{Relations, RelationsJson, relations};
 use tickscope_show::relations_document;
 use tickscope_store::{Event, Run, write_whole};
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{AgeQuery, Analysis, Query, age, counted_points, draw_and_compare};
+use tickscope_analysis::{AgeQuery, Analysis, Query, age, counted_points};
 use tickscope_experiment::LimitFile;
+use tickscope_rivals::draw_and_compare;
 use tickscope_show::{Report, counts_document};
 use tickscope_store::{Run, write_whole};
 

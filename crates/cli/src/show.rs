@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use tickscope_analysis::{
-    Analysis, ClockMapSummary, NodeRivals, Query, ReadyRun, RunJson, Scan, analyse, analyse_and_compare,
-    analyse_counts, has_acknowledgements, ready, unused_rules,
+    Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, analyse_counts, ready, unused_rules,
 };
 use tickscope_bracket::Rho;
 use tickscope_experiment::{LimitFile, layout_of};
+use tickscope_rivals::{NodeRivals, analyse_and_compare, has_acknowledgements};
 use tickscope_show::rivals_text;
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_store::{Event, LayoutText, Run, SweepManifest};

@@ -9,8 +9,9 @@ use std::fs;
 use std::path::Path;
 
 use site::{Ended, Site, c_program, few_or_all, free_port, tickscope};
-use tickscope_analysis::{Analysis, NodeRivals, PairSummary, Query, RivalBound, analyse, analyse_and_compare};
+use tickscope_analysis::{Analysis, PairSummary, Query, analyse};
 use tickscope_experiment::may_make_namespaces;
+use tickscope_rivals::{NodeRivals, RivalBound, analyse_and_compare};
 use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
 use tickscope_tick::Label;
 

@@ -14,7 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use site::{Ended, Site, tickscope};
-use tickscope_analysis::{Query, RunJson, analyse_and_compare};
+use tickscope_analysis::{Query, RunJson};
+use tickscope_rivals::analyse_and_compare;
 use tickscope_show::stage_table;
 use tickscope_store::{
     BlockRange, BracketColumns, Channel, ChannelCount, ChannelState, Event, EventKind, Manifest, Nullable, Origin,

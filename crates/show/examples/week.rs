@@ -10,7 +10,8 @@ use std::error::Error;
 use std::path::Path;
 
 use serde_json::json;
-use tickscope_analysis::{Analysis, NodeRivals, Query, draw_and_compare};
+use tickscope_analysis::{Analysis, Query};
+use tickscope_rivals::{NodeRivals, draw_and_compare};
 use tickscope_show::Report;
 use tickscope_store::{
     BracketColumns, KeyedRows, KeyedWriter, Manifest, Pair, RivalColumns, RivalSample, Run, next_segment, write_rivals,

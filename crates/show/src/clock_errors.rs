@@ -4,7 +4,7 @@
 //! Guarantees: each method has a figure of its own, and no two lines of one figure look alike; of a piece of time the
 //! outermost ends and the greatest error are drawn. Deliberately absent: the table of the same ([`crate::rivals`]).
 
-use tickscope_analysis::{NodeRivals, RivalMethod};
+use tickscope_rivals::{NodeRivals, RivalMethod};
 
 use crate::document::Block;
 use crate::drawn_figure::DrawnFigure;
@@ -216,7 +216,7 @@ pub(crate) fn no_rivals() -> NodeRivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_analysis::{RivalBound, RivalWidth};
+    use tickscope_rivals::{RivalBound, RivalWidth};
 
     fn method(name: &str, half: i64) -> RivalMethod {
         let at = |step: i64| step * 1_000_000_000;

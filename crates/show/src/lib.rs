@@ -58,7 +58,8 @@ mod x_lap;
 
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Age, Analysis, CountedPoint, NodeRivals, RunJson};
+use tickscope_analysis::{Age, Analysis, CountedPoint, RunJson};
+use tickscope_rivals::NodeRivals;
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 

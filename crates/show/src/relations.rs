@@ -6,7 +6,8 @@
 
 use std::fmt::Write;
 
-use tickscope_analysis::{Assumption, KnownBound, PairRelation, PairState, Relations};
+use tickscope_analysis::Assumption;
+use tickscope_rivals::{KnownBound, PairRelation, PairState, Relations};
 use tickscope_store::{Event, EventKind, Run};
 use tickscope_tick::Label;
 

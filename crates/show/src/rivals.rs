@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tickscope_analysis::{Acknowledged, NodeRivals, PublishedError, RivalMethod, RoundTrips};
+use tickscope_rivals::{Acknowledged, NodeRivals, PublishedError, RivalMethod, RoundTrips};
 use tickscope_store::{Event, EventKind};
 use tickscope_tick::Label;
 

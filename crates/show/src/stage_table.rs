@@ -4,7 +4,8 @@
 //! rounded away from what it bounds; a column that does not fit is left out whole, in a fixed order, and is named; text
 //! of the run moves no cursor. Deliberately absent: figures that `--json` has not.
 
-use tickscope_analysis::{Analysis, LimitVerdict, NodeRivals, assumptions, cost};
+use tickscope_analysis::{Analysis, LimitVerdict, assumptions, cost};
+use tickscope_rivals::NodeRivals;
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::{Decimal, Unit, printable};
 use tickscope_trace::{Common, Quantile, QuantileBounds, StageRole, StageRow};

@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 
 use tickscope_analysis::channel_counts::{self, CountReader};
-use tickscope_analysis::{
-    Acknowledged, Analysis, Assumption, LateStage, NodeRivals, PairSummary, Stream, StreamEnd, cost, unknown_loss,
-};
+use tickscope_analysis::{Analysis, Assumption, LateStage, PairSummary, Stream, StreamEnd, cost, unknown_loss};
+use tickscope_rivals::{Acknowledged, NodeRivals};
 use tickscope_store::{Channel, Event, EventKind, Policy};
 use tickscope_tick::{Frequency, Unit, counted, printable};
 use tickscope_trace::{StageRole, StageRow};

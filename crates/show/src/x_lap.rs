@@ -5,7 +5,8 @@
 //! sentence. Deliberately absent: computing (`tickscope_analysis::jitter`).
 
 use tickscope_analysis::figures::{DrawnTrace, Figures, Kinds, StageHistogram, Traffic, Transfer};
-use tickscope_analysis::{Fit, Jitter, JitterBox, NodeRivals, OverTime, ScatterMatrix, StageJitter, TimeWindow, Trend};
+use tickscope_analysis::{Fit, Jitter, JitterBox, OverTime, ScatterMatrix, StageJitter, TimeWindow, Trend};
+use tickscope_rivals::NodeRivals;
 use tickscope_tick::Unit as Ticks;
 
 use crate::clock_errors::clock_figures;

@@ -3,7 +3,7 @@
 #[path = "../examples/week.rs"]
 mod week;
 
-use tickscope_analysis::{NodeRivals, RivalBound, RivalMethod};
+use tickscope_rivals::{NodeRivals, RivalBound, RivalMethod};
 
 /// Long enough for the counter to wander up and down, and for the page to count in hours.
 const SECONDS: i64 = 10 * 3600;

@@ -4,11 +4,11 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy,
-    LateStage, LateTrace, Limit, LimitBreaker, LimitTicks, NodeRivals, PairSummary, PassageSummary, Preparation,
-    PublishedErrors, RivalBound, RivalMethod, RivalWidth, RoundTrips, SourceSummary, Span, Stream, StreamEnd,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy, LateStage, LateTrace,
+    Limit, LimitBreaker, LimitTicks, PairSummary, PassageSummary, Preparation, SourceSummary, Span, Stream, StreamEnd,
 };
 use tickscope_bracket::Rho;
+use tickscope_rivals::{Acknowledged, NodeRivals, PublishedErrors, RivalBound, RivalMethod, RivalWidth, RoundTrips};
 use tickscope_store::{LimitRule, RunState};
 use tickscope_tick::Frequency;
 use tickscope_trace::infer::{Inferred, InferredEdge};

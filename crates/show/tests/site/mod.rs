@@ -5,7 +5,8 @@ pub mod copied;
 
 use copied::Copied;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, NodeRivals, Query, draw_and_compare};
+use tickscope_analysis::{Analysis, Query};
+use tickscope_rivals::{NodeRivals, draw_and_compare};
 use tickscope_show::Report;
 use tickscope_store::Run;
 

@@ -14,13 +14,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tickscope_analysis::{Error, Part, Piece, Sink, Truth};
 use tickscope_store::{Manifest, Node, ReturnRow, Run};
 use tickscope_tick::NodeName;
 use tickscope_trace::{Layout, StageRole};
-
-use crate::error::Error;
-use crate::scan::{Part, Piece, Sink};
-use crate::truth::Truth;
 
 /// What was found of a node's acknowledgements.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -3,10 +3,10 @@
 //! Assumes: the second exchange is later. Guarantees: half-widths are rounded up. Deliberately absent: durations
 //! ([`super::published`]).
 
+use tickscope_analysis::reading_ticks;
 use tickscope_bracket::Cone;
 
 use super::{Comparing, Sample, ceil, up};
-use crate::evidence::reading_ticks;
 use crate::round_trips::{Bursts, Exchange, round_trip};
 
 /// The relation of Min-RTT: a line between the fastest exchange before the run and the fastest after it, each with one

@@ -9,11 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use tickscope_analysis::{Error, Part, Piece, Sink};
 use tickscope_tick::NodeName;
 use tickscope_trace::{Layout, StageRole};
-
-use crate::error::Error;
-use crate::scan::{Part, Piece, Sink};
 
 /// Raw ticks at the start, at the last point on another node, and back at the start's node.
 pub(crate) type Trip = [i64; 3];

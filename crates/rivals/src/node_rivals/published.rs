@@ -11,12 +11,12 @@
 //! published sizes leave out; where it matters, the truth lies outside.
 
 use serde::Serialize;
+use tickscope_analysis::reading_ticks;
 use tickscope_bracket::ClockMap;
 use tickscope_store::Node;
 use tickscope_tick::Tick;
 
 use super::{Comparing, RivalWidth, TwoPoint, ceil, ns_up};
-use crate::evidence::reading_ticks;
 
 /// The published errors of durations on a node and between it and another.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -9,17 +9,15 @@
 //! count yet is counted. Deliberately absent: any effect on the run's own bounds.
 
 use serde::Serialize;
+use tickscope_analysis::{Error, Truth, reading_ticks};
 use tickscope_bracket::{ClockMap, Cone};
 use tickscope_store::{Manifest, Node, Pair, RivalSample, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 use tickscope_trace::Layout;
 
 use crate::acknowledgements::{Acknowledged, Acknowledgements, Value};
-use crate::error::Error;
-use crate::evidence::reading_ticks;
 use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
-use crate::truth::Truth;
 
 mod bound;
 mod files;

@@ -3,27 +3,22 @@
 //! Idea: the exchanges and the programs that were asked are compared before the scan; return trips are a sink of it.
 //! Guarantees: the analysis is the one that nobody compared. Deliberately absent: what a method says.
 
-use std::path::Path;
-
+use tickscope_analysis::figures::Figures;
+use tickscope_analysis::{
+    Analysis, Counters, Error, Machines, Query, Scan, Sink, analyse_beside, analyse_with_figures_beside,
+};
 use tickscope_store::{Manifest, Node, Run};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
 use crate::acknowledgements::Acknowledgements;
-use crate::analysis::{Analysis, analyse_beside, analyse_with_figures_beside};
-use crate::counters::Counters;
-use crate::error::Error;
-use crate::figures::Figures;
-use crate::machines::Machines;
-use crate::query::Query;
+use crate::node_rivals::{NodeRivals, RivalFiles};
 use crate::return_trips::ReturnTrips;
-use crate::rivals::{NodeRivals, RivalFiles};
-use crate::scan::{Scan, Sink};
 
 /// Pairs of nodes other than the reference that are compared, at most: there may be tens of thousands.
 const MOST_PAIRS: usize = 500;
 
-/// As [`analyse`](crate::analyse), with the other methods: each node that is related to the reference, then pairs of
-/// other nodes, those without a point of the layout last.
+/// As [`analyse`](tickscope_analysis::analyse), with the other methods: each node that is related to the reference,
+/// then pairs of other nodes, those without a point of the layout last.
 pub fn analyse_and_compare(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Vec<NodeRivals>), Error> {
     let (mut analysis, rivals) = analyse_beside(run, query, write, |scan| Rivals::of(run, query, scan))?;
     let compared = rivals.finish(run.manifest(), &mut analysis);
@@ -47,7 +42,7 @@ pub fn draw_and_compare(
 
 /// Returns whether stamps of a run were acknowledged, which its table tells a line of.
 pub fn has_acknowledgements(run: &Run) -> bool {
-    run.manifest().nodes.iter().any(|node| Path::is_dir(&run.paths().returns(node.name.as_str())))
+    run.manifest().nodes.iter().any(|node| run.paths().returns(node.name.as_str()).is_dir())
 }
 
 /// What the evidence and the run's files say, and the sinks for what its traces say.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use tickscope_analysis::{Error, Truth, reference_node};
 use tickscope_bracket::ClockMap;
 use tickscope_store::{Node, RivalSample, Run};
 
@@ -13,9 +14,6 @@ use super::{
     Bursts, Comparing, NodeRivals, RivalBound, RivalMethod, RivalWidth, Sample, TwoPoint, asked_by_either, exchanges,
     pair_of,
 };
-use crate::counters::reference_node;
-use crate::error::Error;
-use crate::truth::Truth;
 
 /// What a run's files hold for comparisons.
 pub(crate) struct RivalFiles<'a> {

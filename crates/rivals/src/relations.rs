@@ -5,17 +5,12 @@
 //! pair's bound away; a pair that has none is told with the reason. Deliberately absent: durations.
 
 use serde::Serialize;
+use tickscope_analysis::{Assumption, AssumptionJson, Counters, Error, EventJson, FaultJson, Machines, Query, VERSION};
 use tickscope_bracket::{Bracket, ClockMap};
 use tickscope_store::{Event, Node, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 
-use crate::assumptions::Assumption;
-use crate::counters::Counters;
-use crate::error::Error;
-use crate::machines::Machines;
-use crate::public_json::{AssumptionJson, EventJson, FaultJson, VERSION};
-use crate::query::Query;
-use crate::rivals::{KnownBound, NodeRivals, RivalFiles};
+use crate::node_rivals::{KnownBound, NodeRivals, RivalFiles};
 use crate::round_trips::RoundTrips;
 
 /// What the evidence of a run says of its machines' counters.
@@ -39,7 +34,8 @@ pub struct Relations {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-/// What the evidence of a run says of its machines' clocks, where it has nothing else. Its version is that of [`crate::RunJson`].
+/// What the evidence of a run says of its machines' clocks, where it has nothing else. Its version is
+/// [`VERSION`].
 #[derive(Debug, Serialize)]
 pub struct RelationsJson<'a> {
     version: u32,
