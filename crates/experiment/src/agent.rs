@@ -21,7 +21,7 @@ use tickscope_store::{EventKind, Node, ReadingWidth};
 use tickscope_tick::NodeName;
 
 use crate::Error;
-use crate::plan::NodePlan;
+use crate::node_plan::NodePlan;
 use crate::process::Forward;
 use crate::readiness::Readiness;
 use crate::roles::Role;

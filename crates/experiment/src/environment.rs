@@ -15,7 +15,8 @@ use tickscope_store::PolicyRule;
 use tickscope_tick::{Injection, RealtimeInjection};
 
 use crate::leftovers::RUN_VARIABLE;
-use crate::plan::{NodePlan, Plan, RunPlan};
+use crate::node_plan::NodePlan;
+use crate::plan::{Plan, RunPlan};
 
 const POLICY: &str = "TICKSCOPE_POLICY";
 pub(crate) const LOGS: &str = "TICKSCOPE_LOGS";

@@ -8,7 +8,7 @@ use tickscope_collect::{LogForm, LogIds, LogPlace, LogPoint, LogRead, LogSyntax,
 use tickscope_store::{EventKind, Node, Run};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName, counted};
 
-use crate::plan::NodePlan;
+use crate::node_plan::NodePlan;
 
 /// A log of a program that read another clock, taken into the run at its end.
 #[derive(Clone, Debug, Deserialize)]

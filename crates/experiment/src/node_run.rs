@@ -11,7 +11,7 @@ use tickscope_tick::{NodeName, Ordering, printable};
 use crate::Error;
 use crate::agent::{Ended, PreparedNode, TaskId};
 use crate::host::STAMPED_CLOCKS;
-use crate::plan::NodePlan;
+use crate::node_plan::NodePlan;
 use crate::roles::Role;
 
 /// All that belongs to one node.

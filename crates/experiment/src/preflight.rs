@@ -20,7 +20,8 @@ use crate::environment::{POOL_BYTES, expect_settings, own};
 use crate::forecast::forecast;
 use crate::leftovers::{self, CLAIM, PASSES};
 use crate::network::Arrangement;
-use crate::plan::{NodePlan, Plan};
+use crate::node_plan::NodePlan;
+use crate::plan::Plan;
 use crate::roles::collector::expect_stamp_directory;
 
 /// Looks at all of it; the arrangement of the network that the run would have.

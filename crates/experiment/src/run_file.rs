@@ -20,9 +20,9 @@ use tickscope_tick::NodeName;
 use crate::Error;
 use crate::environment;
 use crate::network::MOST_NODES;
-use crate::plan::{self, DumpPlan, Link, NetworkKind, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
+use crate::node_plan::{check_node, check_what_stamps};
+use crate::plan::{DumpPlan, Link, NetworkKind, PairPlan, Plan, PlanOrigin, Slew};
 use crate::process::Forward;
-use crate::readiness::Ready;
 
 /// Bytes of a run file; a longer one is none.
 const MOST_BYTES: u64 = 1 << 20;
@@ -321,64 +321,6 @@ fn text_of(file: impl Read) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn check_node(node: &NodePlan) -> Result<(), String> {
-    let NodePlan { name, inject, ready, ready_timeout, deadline, .. } = node;
-    Event::expect_node(name)?;
-    check_what_needs_connect(node)?;
-    let in_node = |wrong: String| format!("node '{name}': {wrong}");
-    ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
-    within("ready_timeout", *ready_timeout, 0.0, 86_400.0).map_err(in_node)?;
-    within("deadline", *deadline, 1.0, 366.0 * 86_400.0).map_err(in_node)?;
-    inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(in_node)
-}
-
-/// A node has a command, or a directory that somebody else's programs stamp into, or both; or none of the run has
-/// either, which is `bare`.
-fn check_what_stamps(node: &NodePlan, bare: bool) -> Result<(), String> {
-    let NodePlan { name, command, stamps, ends_run, ready, .. } = node;
-    if let Some(directory) = stamps.as_ref().filter(|directory| !directory.is_absolute()) {
-        let found = directory.display();
-        return Err(format!(
-            "node '{name}': expected stamps = a path from the file system's root on, found '{found}'. Give the \
-             TICKSCOPE_DIR of its programs as it is there"
-        ));
-    }
-    if command.first().is_some_and(String::is_empty) {
-        return Err(format!(
-            "node '{name}': expected a program as the first word of command, found ''. Give its name or its path"
-        ));
-    }
-    let of_a_command = if *ends_run { "ends_run" } else { "ready" };
-    match (command.is_empty(), stamps.is_some()) {
-        (true, false) if !bare => Err(format!(
-            "node '{name}': expected a command, found none. Give the program and its arguments, or, where something \
-             else starts it, stamps = its TICKSCOPE_DIR"
-        )),
-        (true, _) if *ends_run || ready.is_some() => Err(format!(
-            "node '{name}': expected a command beside {of_a_command}, found none. Leave {of_a_command} out"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// What says how a node elsewhere is set up is no part of one here.
-fn check_what_needs_connect(node: &NodePlan) -> Result<(), String> {
-    let NodePlan { name, connect, agent, files, deadline, spool_mb, .. } = node;
-    let given = [
-        ("agent", agent.is_some()),
-        ("files", !files.is_empty()),
-        ("deadline", *deadline != plan::deadline()),
-        ("spool_mb", *spool_mb != plan::spool_mb()),
-    ];
-    match given.into_iter().find(|(_, given)| *given && connect.is_empty()) {
-        None => Ok(()),
-        Some((field, _)) => Err(format!(
-            "node '{name}': expected connect beside {field}, found none: the node lives on this machine. Give connect, \
-             or leave {field} out"
-        )),
-    }
-}
-
 pub(crate) fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -616,7 +558,7 @@ mod tests {
     fn a_full_pool_and_a_dump_are_declared_and_what_they_cannot_be_is_refused() {
         let full = |word: &str| Plan::parse(&DEMO.replacen("[run]\n", &format!("[run]\nwhen_full = \"{word}\"\n"), 1));
         for word in ["drop", "wait", "overwrite"] {
-            assert_eq!(full(word).unwrap().run.when_full.map(plan::WhenFull::name), Some(word));
+            assert_eq!(full(word).unwrap().run.when_full.map(crate::plan::WhenFull::name), Some(word));
         }
         assert!(full("block").unwrap_err().contains("overwrite"));
         let dump = |from: &str, to: &str, above: &str| {

@@ -9,8 +9,9 @@ use tickscope_tick::{NodeName, quoted};
 
 use crate::Error;
 use crate::agent::Agent;
+use crate::node_plan::NodePlan;
 use crate::pipe::{AgentSettings, Connect, PipeAgent, session_goes_on};
-use crate::plan::{NodePlan, Plan};
+use crate::plan::Plan;
 
 /// How long nodes of this host go on that were detached.
 const DETACHED_SECONDS: f64 = 3600.0;

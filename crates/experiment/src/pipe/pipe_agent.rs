@@ -28,8 +28,8 @@ use super::protocol::{AgentAnswer, AgentSettings, Asked, Inventory, Question};
 use crate::Error;
 use crate::agent::{Agent, Connection, Ended, FinalCheck, Left, Look, News, PreparedNode, Task, TaskId, Unread};
 use crate::interrupt;
+use crate::node_plan::NodePlan;
 use crate::notice;
-use crate::plan::NodePlan;
 use crate::roles::Role;
 
 /// How long a question waits for a broken pipe.

@@ -14,7 +14,8 @@ use tickscope_tick::NodeName;
 
 use crate::Error;
 use crate::agent::{Ended, FinalCheck, Left, Look, PreparedNode, Task, TaskId, Unread};
-use crate::plan::{Link, NetworkKind, NodePlan};
+use crate::node_plan::NodePlan;
+use crate::plan::{Link, NetworkKind};
 use crate::roles::Role;
 
 /// Bytes of a piece of a file.

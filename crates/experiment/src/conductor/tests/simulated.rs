@@ -9,7 +9,7 @@ use tickscope_tick::NodeName;
 
 use crate::Error;
 use crate::agent::{Agent, Ended, FinalCheck, Left, Look, PreparedNode, Task, TaskId, Unread};
-use crate::plan::NodePlan;
+use crate::node_plan::NodePlan;
 use crate::roles::Role;
 
 /// Requests to the agent, in order: `start collect a`, `end collect a`, ...

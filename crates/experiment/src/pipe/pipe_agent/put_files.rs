@@ -5,8 +5,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use super::PipeAgent;
 use crate::Error;
+use crate::node_plan::NodePlan;
 use crate::pipe::protocol::{PIECE_BYTES, Question};
-use crate::plan::NodePlan;
 
 impl PipeAgent {
     /// Copies the files of a node into the folder that its command runs in.
