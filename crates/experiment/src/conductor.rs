@@ -32,7 +32,6 @@ use crate::environment;
 use crate::forecast::forecast;
 use crate::interrupt;
 use crate::leftovers;
-use crate::node_plan::NodePlan;
 use crate::node_run::{Helper, HelperKind, NodeRun, Service};
 use crate::notice::{self, Shown, show_progress};
 use crate::overhead;
@@ -234,7 +233,7 @@ impl<'a> Conductor<'a> {
         for (number, mut agent) in agents.into_iter().enumerate() {
             let mut look = agent.look()?;
             // What happens on another machine is told of the node that lives there.
-            let elsewhere = plan.nodes.iter().zip(lives).find(|(node, at)| **at == number && !node.connect.is_empty());
+            let elsewhere = plan.nodes.iter().zip(lives).find(|(node, at)| **at == number && !node.is_here());
             if let Some((node, _)) = elsewhere {
                 look.name = node.name.to_string();
             }
@@ -247,7 +246,8 @@ impl<'a> Conductor<'a> {
         let (mut nodes, mut facts) = (Vec::new(), Vec::new());
         for (node, &agent) in plan.nodes.iter().zip(lives) {
             // The agent asks for room for the pools, which [run] may have sized.
-            let as_started = NodePlan { environment: environment::of_target(plan, node), ..node.clone() };
+            let mut as_started = node.clone();
+            as_started.environment = environment::of_target(plan, node);
             let prepared = known[agent].1.prepare(&as_started)?;
             nodes.push(NodeRun::of_plan(node, agent, &prepared)?);
             facts.push(prepared.facts);
@@ -257,7 +257,7 @@ impl<'a> Conductor<'a> {
         }
         let mut manifest = manifest(plan, id, facts, &network);
         for (node, of_plan) in nodes.iter().zip(&plan.nodes) {
-            match of_plan.connect.is_empty() {
+            match of_plan.is_here() {
                 true => manifest.stamp_directories.insert(node.name.clone(), PathBuf::from(&node.stamps)).map(drop),
                 false => manifest.sessions.insert(node.name.clone(), sites::session_text(id, &node.name)).map(drop),
             };

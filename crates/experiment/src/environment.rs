@@ -41,7 +41,7 @@ pub(crate) fn policies(own: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Pol
 
 /// What of the own environment has no effect in a run, in lines.
 pub(crate) fn unused(plan: &Plan, own: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
-    let elsewhere = plan.nodes.iter().any(|node| !node.connect.is_empty());
+    let elsewhere = plan.nodes.iter().any(|node| !node.is_here());
     let told = |name: &str, why: &str| own(name).map(|_| format!("{name} of the environment is not used: {why}"));
     let of_logs =
         format!("a run makes its logs a folder; environment = {{ {LOGS} = \"...\" }} of a node names another");
@@ -79,7 +79,7 @@ pub(crate) fn expect_settings(
     own: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(), String> {
     let given = of_target(plan, node);
-    let inherited = |name: &str| own(name).filter(|_| node.connect.is_empty() && TAKEN.contains(&name));
+    let inherited = |name: &str| own(name).filter(|_| node.is_here() && TAKEN.contains(&name));
     let get = |name: &str| given.get(name).map(Into::into).or_else(|| inherited(name));
     tickscope_stamp::expect_settings(get).map_err(|wrong| format!("node '{}': {wrong}", node.name))
 }

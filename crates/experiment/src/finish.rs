@@ -24,6 +24,7 @@ use crate::Error;
 use crate::agent::{Agent, Left, News, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
+use crate::node_plan::Site;
 use crate::notice;
 use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::pipe::{PipeAgent, session_goes_on};
@@ -354,7 +355,8 @@ impl Ending {
         let plan = Plan::parse(text).map_err(Error::work)?;
         let of_plan = plan.nodes.iter().find(|known| known.name == *node).ok_or_else(no_file)?;
         let folder = manifest.run_file_directory.clone().unwrap_or_default();
-        let (connect, settings) = sites::elsewhere(manifest.run, of_plan, &folder);
+        let Site::There(there) = of_plan.site() else { return Err(no_file()) };
+        let (connect, settings) = sites::elsewhere(manifest.run, node, there, &folder);
         let mut agent = PipeAgent::rejoin(connect, settings, folder, self.run().root())?;
         agent.begun(&manifest.text())?;
         if agent.inventory()?.nodes.is_empty() {

@@ -1,7 +1,7 @@
 //! A node of a plan: what runs there and where it lives.
 //!
-//! Guarantees: what says how a node elsewhere is set up is no part of one here, so [`Site`] alone tells it. Deliberately
-//! absent: rules that span several nodes, which are `run_file`'s.
+//! Guarantees: what says how a node elsewhere is set up is no part of one here, so [`Site`] alone tells it.
+//! Deliberately absent: rules that span several nodes, which are `run_file`'s.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -41,10 +41,10 @@ pub struct NodePlan {
     pub ready_timeout: f64,
     /// Words that run a command where the node is; none: here.
     #[serde(default, deserialize_with = "crate::run_file::way")]
-    pub connect: Vec<String>,
+    connect: Vec<String>,
     /// Path of tickscope there; absent: it is copied there if need be.
     #[serde(default)]
-    pub agent: Option<String>,
+    agent: Option<String>,
     /// Address that other nodes reach it by; absent: found there.
     #[serde(default, deserialize_with = "crate::run_file::host")]
     pub address: Option<String>,
@@ -53,19 +53,65 @@ pub struct NodePlan {
     pub probe_address: Option<String>,
     /// Files that are copied into the folder that its command runs in.
     #[serde(default)]
-    pub files: Vec<PathBuf>,
+    files: Vec<PathBuf>,
     /// Seconds for which its agent goes on without this run.
     #[serde(default = "deadline")]
-    pub deadline: f64,
+    deadline: f64,
     /// Megabytes that wait there for their way into the run, at most.
     #[serde(default = "spool_mb")]
-    pub spool_mb: u64,
+    spool_mb: u64,
     /// A known map before its counter.
     #[serde(default)]
     pub inject: Option<Inject>,
     /// A known map before its `CLOCK_REALTIME`.
     #[serde(default)]
     pub inject_realtime: Option<InjectRealtime>,
+}
+
+/// Where a node lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Site<'a> {
+    /// On this host.
+    Here,
+    /// Where a command leads.
+    There(There<'a>),
+}
+
+/// The way to a node elsewhere, and how it is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct There<'a> {
+    /// Words that run a command there.
+    pub connect: &'a [String],
+    /// Path of tickscope there; `None`: it is copied there if need be.
+    pub agent: Option<&'a str>,
+    /// Files that are copied into the folder that its command runs in.
+    pub files: &'a [PathBuf],
+    /// Seconds for which its agent goes on without this run.
+    pub deadline_seconds: f64,
+    /// Bytes that wait there for their way into the run, at most.
+    pub spool_bytes: u64,
+}
+
+impl NodePlan {
+    /// Where it lives.
+    pub(crate) fn site(&self) -> Site<'_> {
+        if self.is_here() {
+            return Site::Here;
+        }
+        let Self { connect, agent, files, deadline, spool_mb, .. } = self;
+        Site::There(There {
+            connect,
+            agent: agent.as_deref(),
+            files,
+            deadline_seconds: *deadline,
+            spool_bytes: spool_mb.saturating_mul(1_000_000),
+        })
+    }
+
+    /// Returns whether it lives on this host.
+    pub(crate) fn is_here(&self) -> bool {
+        self.connect.is_empty()
+    }
 }
 
 /// An hour.
@@ -124,14 +170,14 @@ pub(crate) fn check_what_stamps(node: &NodePlan, bare: bool) -> Result<(), Strin
 
 /// What says how a node elsewhere is set up is no part of one here.
 fn check_what_needs_connect(node: &NodePlan) -> Result<(), String> {
-    let NodePlan { name, connect, agent, files, .. } = node;
+    let NodePlan { name, agent, files, .. } = node;
     let given = [
         ("agent", agent.is_some()),
         ("files", !files.is_empty()),
         ("deadline", node.deadline != deadline()),
         ("spool_mb", node.spool_mb != spool_mb()),
     ];
-    match given.into_iter().find(|(_, given)| *given && connect.is_empty()) {
+    match given.into_iter().find(|(_, given)| *given && node.is_here()) {
         None => Ok(()),
         Some((field, _)) => Err(format!(
             "node '{name}': expected connect beside {field}, found none: the node lives on this machine. Give connect, \

@@ -298,7 +298,7 @@ impl Plan {
 
     /// How the nodes of this host are joined: on its own network where others are elsewhere.
     pub(crate) fn network_kind(&self) -> NetworkKind {
-        let elsewhere = self.nodes.iter().any(|node| !node.connect.is_empty());
+        let elsewhere = self.nodes.iter().any(|node| !node.is_here());
         if elsewhere && self.network.kind == NetworkKind::Auto { NetworkKind::Host } else { self.network.kind }
     }
 

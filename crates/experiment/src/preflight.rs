@@ -20,14 +20,14 @@ use crate::environment::{POOL_BYTES, expect_settings, own};
 use crate::forecast::forecast;
 use crate::leftovers::{self, CLAIM, PASSES};
 use crate::network::Arrangement;
-use crate::node_plan::NodePlan;
+use crate::node_plan::{NodePlan, Site, There};
 use crate::plan::Plan;
 use crate::roles::collector::expect_stamp_directory;
 
 /// Looks at all of it; the arrangement of the network that the run would have.
 pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     expect_empty(root)?;
-    let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
+    let here = plan.nodes.iter().filter(|node| node.is_here());
     here.clone().filter(|node| !node.command.is_empty()).try_for_each(|node| check_command(plan, node))?;
     let mut targets = plan.nodes.iter().filter(|node| !node.command.is_empty());
     targets.try_for_each(|node| expect_settings(plan, node, own)).map_err(Error::input)?;
@@ -48,7 +48,7 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
 
 /// Bytes of the smallest pool that programs of a node here make: with less room no point is on.
 fn least_pool(plan: &Plan) -> u64 {
-    let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
+    let here = plan.nodes.iter().filter(|node| node.is_here());
     here.map(|node| pool_of(plan, node)).min().unwrap_or(0)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn expect_pool_room(node: &NodePlan) -> Result<(), Error> {
 
 /// Bytes of shared memory that each program of a node makes its pool with.
 pub(crate) fn pool_of(plan: &Plan, node: &NodePlan) -> u64 {
-    let ours = env::var(POOL_BYTES).ok().filter(|_| node.connect.is_empty());
+    let ours = env::var(POOL_BYTES).ok().filter(|_| node.is_here());
     let set = || node.environment.get(POOL_BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
     plan.run.pool_bytes.or_else(set).unwrap_or(DEFAULT_POOL_BYTES)
 }
@@ -72,7 +72,7 @@ pub(crate) fn pool_of(plan: &Plan, node: &NodePlan) -> u64 {
 /// How many pairs of nodes would have exchanges, at most: nodes elsewhere may turn out to read one counter.
 pub(crate) fn probed_pairs(plan: &Plan) -> u64 {
     let apart = |at: usize| plan.nodes[at].inject.is_some() || plan.clock.same_boot == SameBoot::Ignore;
-    let elsewhere = |at: usize| !plan.nodes[at].connect.is_empty();
+    let elsewhere = |at: usize| !plan.nodes[at].is_here();
     let strange = |one: usize, other: usize| [one, other].into_iter().any(|at| apart(at) || elsewhere(at));
     let pairs = plan.probe_pairs().filter(|pair| strange(pair.asker, pair.answerer)).count();
     if plan.evidence.probes { pairs as u64 } else { 0 }
@@ -80,7 +80,7 @@ pub(crate) fn probed_pairs(plan: &Plan) -> u64 {
 
 /// What a run would do, in lines.
 pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Result<String, Error> {
-    let elsewhere = plan.nodes.iter().filter(|node| !node.connect.is_empty()).count();
+    let elsewhere = plan.nodes.iter().filter(|node| !node.is_here()).count();
     let arrangement = if elsewhere == plan.nodes.len() { Arrangement::Host } else { arrangement };
     let mut text = format!("network: {}\n", arrangement.told(plan.network.link));
     let addresses = addresses(plan, arrangement);
@@ -99,10 +99,12 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         let what = if what.is_empty() { "its clocks alone".into() } else { what };
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
         let (name, address) = (&node.name, &addresses[&node.name]);
-        let through: Vec<String> = node.connect.iter().map(quoted).collect();
-        let ends = match through.is_empty() {
-            true => ends.to_owned(),
-            false => format!(" through '{}'{ends}", printable(&through.join(" "))),
+        let ends = match node.site() {
+            Site::Here => ends.to_owned(),
+            Site::There(There { connect, .. }) => {
+                let through: Vec<String> = connect.iter().map(quoted).collect();
+                format!(" through '{}'{ends}", printable(&through.join(" ")))
+            }
         };
         let _ = writeln!(text, "{name} at {address}{ends}: {what}"); // to a String
     }
@@ -139,7 +141,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
 fn addresses(plan: &Plan, arrangement: Arrangement) -> BTreeMap<NodeName, String> {
     let mut here = 0;
     let address = |node: &NodePlan| {
-        let address = match (&node.address, node.connect.is_empty()) {
+        let address = match (&node.address, node.is_here()) {
             (Some(address), _) => address.clone(),
             (None, false) => "its-address".into(),
             (None, true) => {
@@ -186,7 +188,8 @@ pub(crate) fn expect_stamps(node: &NodePlan) -> Result<(), Error> {
 
 /// Refuses a file that a node's machine is to have from here, and that is not here.
 fn expect_files(plan: &Plan, node: &NodePlan) -> Result<(), Error> {
-    for file in &node.files {
+    let Site::There(There { files, .. }) = node.site() else { return Ok(()) };
+    for file in files {
         let path: PathBuf = plan.origin.folder.join(file).components().collect();
         tickscope_store::open_regular(&path).map_err(|e| {
             Error::input(format!("node '{}': cannot read {}: {e}. Correct files", node.name, path.display()))
@@ -273,7 +276,7 @@ fn expect_few_strangers(nodes: usize) -> Result<(), Error> {
 
 fn check_ports(plan: &Plan, addresses: &BTreeMap<NodeName, String>) -> Result<(), Error> {
     let port = plan.clock.probe_port;
-    for node in probed(plan).map(|at| &plan.nodes[at]).filter(|node| node.connect.is_empty()) {
+    for node in probed(plan).map(|at| &plan.nodes[at]).filter(|node| node.is_here()) {
         let address = node.probe_address.as_ref().unwrap_or(&addresses[&node.name]);
         UdpSocket::bind((address.as_str(), port)).map_err(|e| {
             Error::work(format!(

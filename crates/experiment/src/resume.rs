@@ -102,7 +102,7 @@ impl<'a> Conductor<'a> {
         }
         let known = agents.into_iter().enumerate().map(|(number, agent)| {
             let first = plan.nodes.iter().zip(&lives).find(|(_, at)| **at == number);
-            let elsewhere = first.filter(|(node, _)| !node.connect.is_empty());
+            let elsewhere = first.filter(|(node, _)| !node.is_here());
             let name = elsewhere.map_or_else(|| Event::HOST.to_owned(), |(node, _)| node.name.to_string());
             (name, Box::new(agent) as Box<dyn Agent>)
         });

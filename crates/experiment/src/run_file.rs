@@ -201,7 +201,7 @@ impl Plan {
 
     /// Each pair that has a rho of its own is of two nodes, and stands there once.
     fn check_network(&self) -> Result<(), String> {
-        let elsewhere = self.nodes.iter().find(|node| !node.connect.is_empty());
+        let elsewhere = self.nodes.iter().find(|node| !node.is_here());
         elsewhere.filter(|_| self.network.kind == NetworkKind::Namespaces).map_or(Ok(()), |node| {
             Err(format!(
                 "network.kind = \"namespaces\": expected every node on this host, found connect of '{}'. Leave \

@@ -9,7 +9,7 @@ use tickscope_tick::{NodeName, quoted};
 
 use crate::Error;
 use crate::agent::Agent;
-use crate::node_plan::NodePlan;
+use crate::node_plan::{Site, There};
 use crate::pipe::{AgentSettings, Connect, PipeAgent, session_goes_on};
 use crate::plan::Plan;
 
@@ -24,23 +24,20 @@ type Beginning<'scope> = thread::ScopedJoinHandle<'scope, Result<PipeAgent, Erro
 
 /// Reaches all of them at once; the first failure is the answer.
 pub(crate) fn begin(plan: &Plan, run: u64, root: &Path) -> Result<Sites, Error> {
-    let here = here(plan);
-    let first_elsewhere = usize::from(!here.is_empty());
-    let mut next = first_elsewhere;
-    let mut position = |node: &NodePlan| match node.connect.is_empty() {
-        true => 0,
-        false => {
-            next += 1;
-            next - 1
-        }
-    };
-    let lives = plan.nodes.iter().map(&mut position).collect();
-    let mut wanted: Vec<(Connect, AgentSettings)> = Vec::new();
+    let (here, folder) = (here(plan), &plan.origin.folder);
+    let (mut wanted, mut lives): (Vec<(Connect, AgentSettings)>, Vec<usize>) = Default::default();
     if !here.is_empty() {
         wanted.push((connect_here(plan)?, settings_here(plan, run, root, here)));
     }
-    let folder = &plan.origin.folder;
-    wanted.extend(plan.nodes.iter().filter(|node| !node.connect.is_empty()).map(|node| elsewhere(run, node, folder)));
+    for node in &plan.nodes {
+        match node.site() {
+            Site::Here => lives.push(0),
+            Site::There(there) => {
+                lives.push(wanted.len());
+                wanted.push(elsewhere(run, &node.name, there, folder));
+            }
+        }
+    }
     let reached: Vec<Result<PipeAgent, Error>> = thread::scope(|scope| {
         let begin =
             |(connect, settings)| scope.spawn(move || PipeAgent::begin(connect, settings, folder.clone(), root));
@@ -87,11 +84,11 @@ pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usiz
         agents.push(rejoin_here(plan, number, &root)?);
     }
     for node in &plan.nodes {
-        if node.connect.is_empty() {
+        let Site::There(there) = node.site() else {
             lives.push(0);
             continue;
-        }
-        let (connect, settings) = elsewhere(number, node, folder);
+        };
+        let (connect, settings) = elsewhere(number, &node.name, there, folder);
         lives.push(agents.len());
         let agent = PipeAgent::rejoin(connect, settings, folder.clone(), &root)?;
         expect_same_boot(run, &node.name, agent.boot())?;
@@ -110,7 +107,7 @@ pub(crate) fn rejoin_here(plan: &Plan, run: u64, root: &Path) -> Result<PipeAgen
 
 /// The nodes of this host.
 fn here(plan: &Plan) -> Vec<NodeName> {
-    plan.nodes.iter().filter(|node| node.connect.is_empty()).map(|node| node.name.clone()).collect()
+    plan.nodes.iter().filter(|node| node.is_here()).map(|node| node.name.clone()).collect()
 }
 
 fn expect_same_boot(run: &Run, name: &NodeName, boot: &str) -> Result<(), Error> {
@@ -140,20 +137,21 @@ fn settings_here(plan: &Plan, run: u64, root: &Path, nodes: Vec<NodeName>) -> Ag
 }
 
 /// The way to a node elsewhere, and what its agent has to know.
-pub(crate) fn elsewhere(run: u64, node: &NodePlan, folder: &Path) -> (Connect, AgentSettings) {
+pub(crate) fn elsewhere(run: u64, node: &NodeName, there: There<'_>, folder: &Path) -> (Connect, AgentSettings) {
+    let There { connect, agent, deadline_seconds, spool_bytes, .. } = there;
     let settings = AgentSettings {
-        session: session(run, &node.name),
+        session: session(run, node),
         run: None,
         folder: None,
-        nodes: vec![node.name.clone()],
+        nodes: vec![node.clone()],
         network: crate::plan::NetworkKind::Host,
         link: None,
-        deadline_seconds: node.deadline,
-        spool_bytes: node.spool_mb.saturating_mul(1_000_000),
+        deadline_seconds,
+        spool_bytes,
         generation: 1,
     };
-    let (prefix, agent, folder) = (node.connect.clone(), node.agent.clone(), folder.into());
-    (Connect::Through { prefix, agent, folder }, settings)
+    let (prefix, agent) = (connect.to_vec(), agent.map(Into::into));
+    (Connect::Through { prefix, agent, folder: folder.into() }, settings)
 }
 
 /// Number of the session of a node elsewhere: several may be on one machine, each with what it has in shared memory.

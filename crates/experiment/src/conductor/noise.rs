@@ -9,7 +9,7 @@ impl Conductor<'_> {
     /// One recorder for all nodes of this host, named after the first; of those elsewhere nothing is recorded.
     pub(super) fn start_noise(&mut self) -> Result<(), Error> {
         let Some(settings) = self.plan.noise else { return Ok(()) };
-        let here = self.plan.nodes.iter().position(|node| node.connect.is_empty());
+        let here = self.plan.nodes.iter().position(|node| node.is_here());
         let boot = here.map(|at| self.record.run.manifest().nodes[at].boot);
         let elsewhere: Vec<usize> = (0..self.nodes.len())
             .filter(|&at| boot.is_none_or(|boot| self.record.run.manifest().nodes[at].boot != boot))

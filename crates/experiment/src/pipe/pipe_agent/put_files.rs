@@ -5,13 +5,14 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use super::PipeAgent;
 use crate::Error;
-use crate::node_plan::NodePlan;
+use crate::node_plan::{NodePlan, Site, There};
 use crate::pipe::protocol::{PIECE_BYTES, Question};
 
 impl PipeAgent {
     /// Copies the files of a node into the folder that its command runs in.
     pub(super) fn put_files(&mut self, node: &NodePlan) -> Result<(), Error> {
-        for file in &node.files {
+        let Site::There(There { files, .. }) = node.site() else { return Ok(()) };
+        for file in files {
             let path = self.folder.join(file);
             let wrong = |e: std::io::Error| {
                 Error::input(format!("node '{}': cannot read {}: {e}. Correct files", node.name, path.display()))
