@@ -3,6 +3,7 @@
 python3 tests/tree              every rule
 python3 tests/tree --self-test  every rule, and that each can go red
 python3 tests/tree --ratchet    writes the counts that shrank into tests/tree/ratchet.toml
+python3 tests/tree --keys       writes the table of the public JSON's keys into docs/commands.md
 """
 
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import direction  # noqa: F401  each declares its rules
+import key
 import paper  # noqa: F401
 import shape  # noqa: F401
 import wait  # noqa: F401
@@ -48,6 +50,9 @@ def main():
     if "--ratchet" in sys.argv:
         text = tightened(ROOT)
         (ROOT / RATCHET).write_text(text)
+    if "--keys" in sys.argv:
+        text = key.written(ROOT)
+        (ROOT / key.PAGE).write_text(text)
     failed = 0
     checks = [(rule.__name__, lambda rule=rule: rule(ROOT)) for rule in RULES]
     if "--self-test" in sys.argv:

@@ -78,17 +78,25 @@ fn unit_of(field: &str) -> (&str, &'static str, f64) {
 /// Cost as public JSON: the counts as they are, and what follows from them.
 #[derive(Debug, Serialize)]
 pub(crate) struct CostJson<'a> {
+    /// What a stamp costs in each ordering, picoseconds; `null`: not measured.
     stamp_ps: Option<StampJson>,
+    /// Stamps of all nodes.
     stamps: u64,
+    /// Stamps a second of all nodes.
     stamps_a_second: f64,
+    /// The cost of each node.
     nodes: Vec<NodeJson<'a>>,
+    /// How numbers of the programs changed by measuring (`run --overhead`); `null`: not asked.
     overhead: Option<OverheadJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 struct StampJson {
+    /// Plain.
     plain: u64,
+    /// Before all that follows.
     before: u64,
+    /// After all that came before.
     after: u64,
 }
 
@@ -96,31 +104,45 @@ struct StampJson {
 struct NodeJson<'a> {
     #[serde(flatten)]
     counted: &'a NodeCost,
+    /// Stamps a second.
     stamps_a_second: f64,
+    /// Share of a core that its stamps took.
     stamping_share: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
 struct OverheadJson<'a> {
+    /// Seconds of a pass.
     pass_seconds: f64,
+    /// Numbers that programs printed.
     fields: Vec<ComparedJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 struct ComparedJson<'a> {
+    /// The node.
     node: &'a str,
+    /// The number's name.
     field: &'a str,
+    /// Pairs of passes.
     pairs: usize,
+    /// What measuring added.
     added: Option<AddedJson>,
+    /// The number without measuring.
     alone: Option<f64>,
+    /// Each pair: with and without.
     passes: Vec<[f64; 2]>,
 }
 
 #[derive(Debug, Serialize)]
 struct AddedJson {
+    /// At the median of the pairs.
     median: f64,
+    /// It is no less.
     lo: f64,
+    /// It is no more.
     hi: f64,
+    /// The true median lies from `lo` to `hi` with at least this probability.
     confidence: f64,
 }
 

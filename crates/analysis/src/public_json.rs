@@ -35,48 +35,90 @@ const WORDS_DECIMALS: u32 = 2;
 /// compares them knows.
 #[derive(Debug, Serialize)]
 pub struct RunJson<'a, R = ()> {
+    /// Version of the keys: within a version keys and names are added, never removed or renamed, nor do they change
+    /// their meaning.
     version: u32,
+    /// The run's directory.
     run: String,
+    /// Number of the run, 16 hexadecimal digits.
     run_id: String,
+    /// The counter whose ticks all figures are in, `node.counter`.
     reference: &'a Label,
+    /// The reference's declared frequency.
     frequency: FrequencyJson,
+    /// The stages, in the layout's order.
     stages: Vec<StageJson<'a>>,
+    /// True if nobody declared the layout.
     layout_inferred: bool,
+    /// How the layout was inferred ([inferred layouts](inferred-layouts.md)); `null`: it was declared.
     inferred: Option<InferredJson<'a>>,
+    /// The join that was made because somebody asked; `null`: the run was joined at its end.
     joined_now: Option<JoinedNowJson>,
+    /// What was done before the run could be shown, a sentence each.
     notes: Vec<&'a str>,
+    /// The window of stamps that the run keeps; `null`: it keeps all.
     window_ms: Option<u64>,
+    /// Stamps that the window removed.
     removed: u64,
+    /// Stamps that programs counted and that are not in the run; `null`: nobody knows.
     lost: Option<u64>,
+    /// Ids that passed every point of some way through the layout.
     complete: u64,
+    /// When the first and the last stamp were taken, by `CLOCK_REALTIME`; `null`: nothing relates that clock.
     time_of_day: Option<RunTimes>,
+    /// The stage that takes longest; several where it is not resolved between them.
     slowest: Vec<&'a str>,
+    /// Path stages held against the whole.
     path_sums: PathSumsJson,
+    /// Ids that passed a point more than once.
     passages: PassagesJson,
+    /// How well each counter is known against the reference.
     clock_maps: Vec<ClockMapJson<'a>>,
+    /// Every pair of counters, where nodes besides the reference have evidence of each other; empty elsewhere.
     pairs: Vec<PairJson<'a>>,
+    /// Clocks other than counters that points were stamped with.
     auxiliary_clocks: Vec<AuxiliaryClockJson<'a>>,
+    /// Durations that were refused, by stage and reason.
     unplaced: Vec<UnplacedJson<'a>>,
+    /// Durations held against the truth; `null` unless the nodes read one counter.
     truth: Option<TruthJson>,
+    /// What other methods say of the same clocks: an entry for every node that is related to the reference, then for
+    /// every two other nodes that are, 500 pairs at most.
     rivals: &'a [R],
+    /// Each stage without the durations that [noise](noise.md) disturbed; empty where the run did not record it.
     noise: Vec<StageNoiseJson<'a>>,
+    /// The same of [pauses of JVMs](java.md#pauses-of-the-jvm), in ticks of the reference: a trace that a pause may or
+    /// may not have met is `unknown`; empty where the run has no log of a JVM.
     pauses: Vec<StageNoiseJson<'a>>,
+    /// Stages with durations that span the making of a program's pool.
     late_pools: &'a [LateStage],
+    /// What the figures rest on.
     assumptions: Vec<AssumptionJson>,
+    /// What measuring cost; `null`: it was not measured.
     cost: Option<CostJson<'a>>,
+    /// Policies of the layout's points; those alone that leave stamps out.
     policies: &'a [KeptPolicy],
+    /// What those policies mean for the figures, a sentence each.
     policy_notes: Vec<&'a str>,
+    /// [Limits](run-file.md#limits) of stages, and how the traces stand to them.
     limits: Vec<LimitJson<'a>>,
+    /// The span of a stream, where points keep the first stamp and the last; `null`: none do.
     stream: Option<&'a Stream>,
+    /// What of the run is damaged, as [`check`](#tickscope-check-run---json) has it: do not trust the figures of a run
+    /// that has any.
     faults: Vec<FaultJson>,
+    /// What contradicts the figures, also where an event tells it; not empty where the exit code is 3.
     findings: Vec<String>,
+    /// What happened to the measuring.
     events: Vec<EventJson<'a>>,
 }
 
 /// Why figures of a run are not to be trusted, and the file that it is about.
 #[derive(Debug, Serialize)]
 pub struct FaultJson {
+    /// The file.
     file: PathBuf,
+    /// What is wrong with it, and what helps.
     text: String,
 }
 
@@ -99,198 +141,309 @@ impl FaultJson {
 
 #[derive(Debug, Serialize)]
 struct FrequencyJson {
+    /// Ticks a second.
     hertz: u64,
+    /// How far it may be off, parts per million: an error common to all figures and in none of them.
     tolerance_ppm: u32,
 }
 
 #[derive(Debug, Serialize)]
 struct StageJson<'a> {
+    /// Its name.
     stage: &'a str,
+    /// The point that it begins at, `node.point`.
     from: &'a str,
+    /// The point that it ends at.
     to: &'a str,
+    /// `path`, `end-to-end`, `branch` or `extra` (a pair of points for comparison).
     role: &'static str,
+    /// How many durations it has.
     count: u64,
+    /// Traces that lack one of the two stamps.
     missing: u64,
+    /// Durations that were refused; `unplaced` has the reasons.
     refused: u64,
+    /// Durations that cannot be: even the upper end is negative. They count.
     impossible: u64,
+    /// Durations that run against an inferred order.
     against_inferred: u64,
+    /// The median.
     p50: Option<QuantileJson>,
+    /// The 99th percentile.
     p99: Option<QuantileJson>,
+    /// The 99.9th percentile.
     p999: Option<QuantileJson>,
+    /// The longest, as exact as its bounds.
     max: Option<QuantileJson>,
+    /// The mean, rounded to a tick, its ends outward.
     mean: Option<QuantileJson>,
+    /// The stage's part of the time of the whole that it belongs to; `null`: it is no part of a whole.
     share: Option<ShareJson<'a>>,
+    /// What the clock maps leave open, common to all durations of the stage.
     common: SidesJson,
+    /// What the readings of the stage's own stamps leave open, differently from trace to trace.
     reading: SidesJson,
+    /// How far two durations may be wrong against each other.
     relative: RelativeJson,
+    /// Ticks of either side that stand for stamps from different cores.
     core_ticks: u64,
+    /// Whether durations are above 0, as words.
     sign: &'static str,
+    /// Whether the spread is resolved, as words.
     spread: String,
 }
 
 /// A layout that nobody declared.
 #[derive(Debug, Serialize)]
 struct InferredJson<'a> {
+    /// Ids that were looked at.
     ids: u64,
+    /// Edges, each after those that lead to it.
     edges: Vec<InferredEdgeJson<'a>>,
+    /// Pairs of points that saw the same ids in no order that holds.
     wandering: Vec<InferredEdgeJson<'a>>,
+    /// Points that no edge joins.
     alone: Vec<&'a str>,
+    /// It as `[layout]` of a run file.
     toml: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct InferredEdgeJson<'a> {
+    /// The earlier point.
     from: &'a str,
+    /// The later point.
     to: &'a str,
+    /// Ids that passed both.
     common: u64,
+    /// Those of them that passed the earlier one first, whatever the clocks did.
     agree: u64,
 }
 
 /// A join that was made because somebody asked.
 #[derive(Debug, Serialize)]
 struct JoinedNowJson {
+    /// Stamps that were joined.
     stamps: u64,
+    /// `going-on`, `cut-off` or `ended`.
     run: &'static str,
+    /// When the newest of them were stored.
     until_unix_ms: Option<i64>,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct QuantileJson {
+    /// As estimated.
     ticks: i64,
+    /// It is no less.
     lo_ticks: i64,
+    /// It is no more.
     hi_ticks: i64,
+    /// The estimate in nanoseconds.
     ns: f64,
+    /// The lower end, rounded down.
     lo_ns: f64,
+    /// The upper end, rounded up.
     hi_ns: f64,
 }
 
 /// A stage without the traces that something disturbed.
 #[derive(Debug, Serialize)]
 struct StageNoiseJson<'a> {
+    /// Its name.
     stage: &'a str,
+    /// Durations that nothing disturbed; `p50`, `p99` and `p999` are of these.
     undisturbed: u64,
+    /// Durations that something disturbed.
     disturbed: u64,
+    /// Durations of which nobody knows.
     unknown: u64,
+    /// The median of the undisturbed.
     p50: Option<QuantileJson>,
+    /// Their 99th percentile.
     p99: Option<QuantileJson>,
+    /// Their 99.9th percentile.
     p999: Option<QuantileJson>,
+    /// What disturbed it, that of the most ticks first; 100 at most.
     neighbours: &'a [Neighbour],
 }
 
 /// The stage's part of the whole that it belongs to, over the traces that have all its stages.
 #[derive(Debug, Serialize)]
 struct ShareJson<'a> {
+    /// The whole.
     of: &'a str,
+    /// Traces that have all stages of its route: the sums are over these.
     traces: u64,
-    /// Sums of estimates; null beyond 64 bits.
+    /// Sum of the estimates; those of the path's stages add up to `of_ticks`; `null` beyond 64 bits.
     ticks: Option<i64>,
+    /// The same of the whole.
     of_ticks: Option<i64>,
+    /// One over the other.
     ratio: Option<f64>,
+    /// It is no less.
     lo_ratio: Option<f64>,
+    /// It is no more.
     hi_ratio: Option<f64>,
 }
 
 /// A limit of a stage, and how the traces stand to it.
 #[derive(Debug, Serialize)]
 struct LimitJson<'a> {
+    /// Its name in the run file.
     name: Option<&'a str>,
+    /// The stage.
     stage: &'a str,
+    /// The longest that is allowed.
     at_most_ns: Option<u64>,
+    /// The shortest that is allowed.
     at_least_ns: Option<u64>,
-    /// At the slowest rate that the reference may have, and at the fastest.
+    /// The former at the slowest rate that the reference may have, and at the fastest.
     at_most_ticks: Option<[Option<i64>; 2]>,
+    /// The same of the latter.
     at_least_ticks: Option<[Option<i64>; 2]>,
+    /// The share of traces that it has to hold for.
     share: f64,
+    /// `holds`, `violated` or `not-resolved`.
     verdict: &'static str,
-    /// Why it is not resolved.
+    /// Why it is not resolved: `intervals`, `no-trace`, `no-stage`, `finding` or `lack` ([what they
+    /// mean](run-file.md#limits)).
     reason: Option<&'static str>,
+    /// Traces that were judged.
     traces: u64,
+    /// Traces that keep it.
     kept: u64,
+    /// Traces that break it.
     broken: u64,
+    /// Traces whose interval holds durations of both kinds.
     straddling: u64,
+    /// Traces with both stamps and no duration that can be.
     unknown: u64,
+    /// Traces that lack a stamp of it.
     missing: u64,
+    /// Traces that lack one where a policy leaves stamps out.
     left_out: u64,
+    /// The points of the stage whose policies leave stamps out, with these.
     thinned: &'a [String],
+    /// How far the interval of a straddling trace reaches from its estimate, at most.
     widest_half_width_ticks: u64,
+    /// The same in nanoseconds.
     widest_half_width_ns: f64,
-    /// The half-width that would resolve it; the nanoseconds are rounded down.
+    /// The half-width that would settle it, to a sixteenth.
     resolving_half_width_ticks: Option<u64>,
+    /// The same, rounded down.
     resolving_half_width_lo_ns: Option<f64>,
+    /// The traces that break it most.
     worst: Vec<LimitBreakerJson<'a>>,
 }
 
 /// A trace that breaks a limit.
 #[derive(Debug, Serialize)]
 struct LimitBreakerJson<'a> {
+    /// Class of its id.
     kind: i32,
+    /// Its id.
     id: i64,
+    /// What the id is a hash of, where it was kept.
     original: Option<&'a str>,
+    /// Which passage of the id.
     occurrence: i32,
+    /// How long it took.
     duration: QuantileJson,
 }
 
 #[derive(Debug, Serialize)]
 struct SidesJson {
+    /// By how much the truth may be less.
     below_ticks: u64,
+    /// By how much it may be more.
     above_ticks: u64,
+    /// The former in nanoseconds.
     below_ns: f64,
+    /// The latter in nanoseconds.
     above_ns: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct RelativeJson {
+    /// Any two of the run.
     run_ticks: u64,
+    /// The same in nanoseconds.
     run_ns: f64,
+    /// Two that are a millisecond apart.
     one_ms_apart_ticks: u64,
+    /// The same in nanoseconds.
     one_ms_apart_ns: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct PathSumsJson {
+    /// Traces whose path stages do not sum to the whole.
     mismatches: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct PassagesJson {
+    /// How many there are.
     repeated: u64,
+    /// Those whose passages overlap and were told apart by thread.
     by_thread: u64,
+    /// Those whose attempts were told apart by what their stamps say.
     by_attempt: u64,
+    /// Those with durations refused because nothing tells them apart.
     untold: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct UnplacedJson<'a> {
+    /// The stage.
     stage: &'a str,
+    /// Why.
     reason: &'a str,
+    /// How many.
     count: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct TruthJson {
+    /// Durations whose truth is known.
     known: u64,
+    /// Those that lie in their intervals.
     inside: u64,
 }
 
 /// What figures rest on, as every command's JSON has it.
 #[derive(Debug, Serialize)]
 pub struct AssumptionJson {
+    /// It, as a sentence.
     statement: String,
+    /// Where it comes from, in words.
     origin: String,
+    /// `default`, `preset`, `declared`, `measured`, `checked`, `platform` (the kernel, the processor, the authors
+    /// vouch for it), `method`, `assumed` or `recorded` (text of `run.json`).
     origin_kind: OriginKind,
+    /// True if a figure or bound would be another without it, and nobody checked, measured or declared it.
     matters: bool,
 }
 
 /// What happened to the measuring.
 #[derive(Debug, Serialize)]
 pub struct EventJson<'a> {
+    /// The node; `host` or `run` where it is of no one.
     node: &'a str,
+    /// The channel concerned.
     channel: Option<i32>,
+    /// Label of the domain concerned.
     domain: Option<&'a str>,
+    /// First tick concerned.
     tick: Option<i64>,
+    /// Last tick concerned.
     until: Option<i64>,
+    /// The kind of the event ([the kinds](run-format.md)).
     what: &'a str,
+    /// How many, or how much.
     value: Option<i64>,
+    /// A sentence for people.
     text: &'a str,
 }
 

@@ -24,7 +24,7 @@ use tickscope_trace::{Layout, StageRole};
 pub struct Acknowledged {
     /// Durations that have a published value and a guaranteed interval.
     pub compared: usize,
-    /// Published values among them that lie outside the guaranteed interval.
+    /// Values of the method `return trip, less half of it` among them that lie outside the guaranteed interval.
     pub outside_guaranteed: usize,
     /// Time between a stamp and its acknowledgement's leaving: median and most.
     pub late_ns: [i64; 2],

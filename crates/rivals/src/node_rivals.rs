@@ -37,7 +37,8 @@ pub struct NodeRivals {
     pub domain: Label,
     /// The counter that it is related to: the run's reference, or one more node's.
     pub reference: Label,
-    /// Ours first.
+    /// Ours, the published two-point relation, what `[rivals]` asked ([the run file](run-file.md#rivals)), return
+    /// trips.
     pub methods: Vec<RivalMethod>,
     /// The shortest round trip of the probes before, during and after the run, ns, with the peer's time to answer: what
     /// the published relation is made of.
@@ -53,9 +54,9 @@ pub struct NodeRivals {
     pub declared_tolerance_ppm: u32,
     /// Where it comes from: `kernel`, as a rule.
     pub declared_by: String,
-    /// The published errors of durations by the two exchanges of Min-RTT; `None`: the run has no two such exchanges.
+    /// Cloudprofiler's Table II for the pair's own two exchanges; `None`: it has no two such exchanges.
     pub published: Option<PublishedErrors>,
-    /// Acknowledgements between the two nodes, and their published values against our intervals; `None`: none.
+    /// [Return trips](run-file.md#return-trip) between the two nodes; `None`: nothing was acknowledged.
     pub acknowledged: Option<Acknowledged>,
     /// Comparisons that were refused, a sentence each.
     pub refused: Vec<String>,
@@ -73,7 +74,7 @@ pub struct NodeRivals {
 pub struct RivalMethod {
     /// Its name.
     pub name: String,
-    /// What its bound is.
+    /// What its bound is: `guaranteed`, `published`, `corrected`, `stated` or `none`.
     pub bound: RivalBound,
     /// Instants or samples.
     pub samples: usize,

@@ -8,90 +8,140 @@ use crate::{AuxiliaryClockSummary, BreakSummary, ClockMapSummary, PairSummary, S
 
 #[derive(Debug, Serialize)]
 pub(super) struct ClockMapJson<'a> {
+    /// The counter, `node.counter`.
     domain: &'a Label,
+    /// How far its rate may stray, parts per million.
     rho_ppm: f64,
+    /// The same in words, with where it comes from.
     rho: String,
+    /// Pieces of evidence: two an exchange.
     brackets: usize,
+    /// Half the interval's width at the median.
     half_width_ticks: Option<u64>,
+    /// The same in nanoseconds.
     half_width_ns: Option<f64>,
+    /// Half the shortest round trip of the probes, the peer's turnaround taken off.
     half_round_trip_min_ns: Option<f64>,
+    /// What the width would be under other presets.
     other_rho: Vec<OtherRhoJson>,
+    /// What each source of evidence gives.
     sources: Vec<SourceJson<'a>>,
+    /// Slopes of the cone, reference ticks a local tick.
     slopes: [f64; 2],
 }
 
 /// Two counters, and what the evidence of all pairs makes of them; half-widths in ticks of `reference`.
 #[derive(Debug, Serialize)]
 pub(super) struct PairJson<'a> {
+    /// The counter whose ticks are mapped.
     domain: &'a Label,
+    /// The counter whose ticks they become; half-widths are in these.
     reference: &'a Label,
+    /// How far their rate may stray, in words.
     rho: String,
+    /// Pieces of evidence between the two.
     brackets: usize,
+    /// Half the interval's width at the median by the pair's own evidence.
     direct_half_width_ticks: Option<u64>,
+    /// The same by all evidence.
     closed_half_width_ticks: Option<u64>,
+    /// The ways that narrowed it, those that narrowed it most often first.
     ways: &'a [Vec<Label>],
 }
 
 #[derive(Debug, Serialize)]
 struct OtherRhoJson {
+    /// The preset.
     rho: String,
+    /// Half the interval's width under it.
     half_width_ns: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
 struct SourceJson<'a> {
+    /// Its name, as `--evidence` takes it.
     name: &'a str,
+    /// Pieces of evidence.
     brackets: usize,
+    /// Half the width by it alone.
     alone_ticks: Option<u64>,
+    /// The same in nanoseconds.
     alone_ns: Option<f64>,
+    /// Half the width without it.
     without_ticks: Option<u64>,
+    /// The same in nanoseconds.
     without_ns: Option<f64>,
+    /// Evidence that did not serve.
     unused: Vec<UnusedJson<'a>>,
 }
 
 /// Evidence that did not serve.
 #[derive(Debug, Serialize)]
 struct UnusedJson<'a> {
+    /// Why.
     reason: &'a str,
+    /// How much of it.
     count: u64,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct AuxiliaryClockJson<'a> {
+    /// The clock, `node.clock`.
     domain: &'a Label,
+    /// The counter of its node.
     counter: &'a Label,
+    /// How far its rate may stray, in words.
     slew: String,
+    /// The same in parts per million.
     slew_ppm: f64,
+    /// Where that comes from.
     slew_origin: &'a str,
+    /// Pieces of evidence.
     brackets: usize,
+    /// Evidence that did not serve.
     unused: Vec<UnusedJson<'a>>,
+    /// Stretches between breaks.
     epochs: usize,
+    /// Where it was set or slewed.
     breaks: Vec<BreakJson>,
+    /// Epochs whose brackets contradict each other, a sentence each.
     contradictions: &'a [String],
+    /// Stamps of it at the layout's points that have an interval.
     readings: u64,
+    /// Half the width of their intervals.
     half_width_ns: HalfWidthJson,
+    /// Readings held against one line between the run's ends, where X-Lap draws one a packet.
     published: PublishedJson,
 }
 
 #[derive(Debug, Serialize)]
 struct BreakJson {
+    /// First tick of the node's counter.
     tick: i64,
+    /// The last one.
     until: i64,
+    /// True if the clock monitor reported it; else the brackets show it.
     declared: bool,
+    /// By how much it jumped, at least and at most.
     jump_ns: Option<(i64, i64)>,
 }
 
 #[derive(Debug, Serialize)]
 struct HalfWidthJson {
+    /// At the median.
     p50: Option<f64>,
+    /// At the 99th percentile.
     p99: Option<f64>,
 }
 
 /// One line between the run's ends, where X-Lap draws one a packet.
 #[derive(Debug, Serialize)]
 struct PublishedJson {
+    /// Readings inside of it.
     inside: u64,
+    /// All readings.
     of: u64,
+    /// How far the furthest lies outside.
     furthest_outside_ns: f64,
 }
 

@@ -32,7 +32,7 @@ pub struct PublishedErrors {
 /// One case of Table II at one duration.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PublishedError {
-    /// Which case.
+    /// `scenario-1` on the node, `scenario-2` from the reference to it, `scenario-3` and `baseline` between two others.
     pub case: PublishedCase,
     /// `d`, ns.
     pub duration_ns: i64,
