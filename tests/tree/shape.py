@@ -28,6 +28,8 @@ LONG = {
 }  # header-only by design: one file is what users copy; its clocks are read, and its logs guarded, where it stamps
 MOST_COLUMNS = 120
 MOST_FUNCTION_LINES = 70
+# In a list of parameters: a closure's follow a bar, and a variable `let`.
+TAKEN_APART = re.compile(r"[(,]\s*&?\((?:[^():]|\([^():]*\))*\): &?(?:mut )?\(")
 
 
 @rule({"crates/trace/src/utils.rs": ""})
@@ -68,6 +70,21 @@ def no_line_is_wider_than_120_columns(root):
         wide = sum(len(line) > MOST_COLUMNS for line in path.read_text(errors="replace").splitlines())
         if wide:
             found[str(path.relative_to(root))] = wide
+    return found
+
+
+@counted(
+    "tuples",
+    "arguments that are tuples taken apart",
+    "Give them names: a struct, or an argument each",
+    {"crates/trace/src/tuple.rs": "fn f((a, b): (u64, u64)) {}\n"},
+)
+def no_argument_is_a_tuple_taken_apart(root):
+    found = {}
+    for path in files(root, ".rs"):
+        tuples = 0 if is_test(root, path) else len(TAKEN_APART.findall(product(path)))
+        if tuples:
+            found[str(path.relative_to(root))] = tuples
     return found
 
 

@@ -18,7 +18,7 @@ use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
 use crate::evidence::{core_ticks, on_reference, reading_ticks};
-use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
+use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures, ToDraw};
 use crate::findings;
 use crate::kept::Kept;
 use crate::late_pools::{LatePools, LateStage};
@@ -333,12 +333,12 @@ fn analysed(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted:
     tell(&mut auxiliary_clocks, &clock_of_point, &counts);
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let Counts { tallies, passages, truth, sum_mismatches, complete, .. } = counts;
-    let (kept, stream, limits) = covered((run, query), &layout, &clocks, limits)?;
+    let (kept, stream, limits) = covered(run, query, &layout, &clocks, limits)?;
     let mut suspicions = suspicions(&layout, &clocks, &tallies);
     suspicions.extend(untold(&layout, &tallies, &passages, &kept.thinned).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Unstamped::default() };
     let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, wanted.draw);
-    let drawn = (drawn, curves, query.slow());
+    let drawn = ToDraw { stages: drawn, clock_maps: curves, slow: query.slow() };
     let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
     let nodes = || manifest.nodes.iter().filter(|node| layout.points().iter().any(|at| at.place.node == node.name));
     let unfit = culprits.into_iter().chain(domains::unfit(nodes())).chain(findings::impossible_counts(run)?);
@@ -387,7 +387,8 @@ fn rules<'a>(run: &'a Run, query: &'a Query) -> &'a [LimitRule] {
 
 /// What the policies of the layout's points leave out, the span of a stream over it, and its limits.
 fn covered(
-    (run, query): (&Run, &Query),
+    run: &Run,
+    query: &Query,
     layout: &Layout,
     clocks: &Clocks,
     limits: Option<Limits>,

@@ -119,7 +119,7 @@ impl AuxiliaryClocks {
             clocks.of_point.insert(place.clone(), AuxiliaryClock { clock, coarse });
             if let Entry::Vacant(unknown) = clocks.known.entry((place.node.clone(), clock.name())) {
                 let domain = Label { node: place.node.clone(), clock };
-                unknown.insert(relate(run, domain, (channels, events), query)?);
+                unknown.insert(relate(run, domain, channels, events, query)?);
             }
         }
         Ok(clocks)
@@ -206,7 +206,8 @@ fn widths(manifest: &Manifest, node: &Node, clock: Clock) -> ReadingWidths {
 fn relate(
     run: &Run,
     domain: Label,
-    (channels, events): (&[Channel], &[Event]),
+    channels: &[Channel],
+    events: &[Event],
     query: &Query,
 ) -> Result<(Epochs, AuxiliaryClockSummary), Error> {
     let manifest = run.manifest();

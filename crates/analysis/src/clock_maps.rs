@@ -184,7 +184,7 @@ impl Gathered {
                 // What programs keep originals of are ids of their own, no nonces.
                 let collided: &[i64] = if source == Source::Messages { &collided } else { &[] };
                 let told = Told { channels: &channels, events: &events, collided };
-                Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), told)?
+                Messages::of(run, pair, source, own_send.as_ref(), &own, widths, told)?
             } else {
                 let unused = vec![("source, since not all files could be read", 1)];
                 Messages { pair, source, ticks: Vec::new(), unused }
@@ -225,6 +225,13 @@ fn is_in(layout: &Layout, node: &Node) -> bool {
     layout.points().iter().any(|point| point.place.node == node.name)
 }
 
+/// How a counter's rate may lie: around which value, and how far it strays.
+#[derive(Clone, Copy)]
+struct Drift {
+    rho: Rho,
+    rate: DeclaredRate,
+}
+
 /// What a node's clock is made of.
 struct Asked<'a> {
     run: &'a Run,
@@ -252,18 +259,19 @@ impl Related {
             true => declared.unwrap_or_default(),
             false => counters.rho_alone(asked.run.manifest(), counter, declared.unwrap_or_default())?,
         };
+        let drift = Drift { rho, rate };
         if web.is_culprit(counter) {
-            return self.refute(counter, asked, (rho, rate));
+            return self.refute(counter, asked, drift);
         }
         let found = match web.to_reference(counter) {
-            Some((clock_map, all)) => Ok((clock_map.clone(), of_closed(sources, &pair, (rho, rate), clock_map, all)?)),
+            Some((clock_map, all)) => Ok((clock_map.clone(), of_closed(sources, &pair, drift, clock_map, all)?)),
             None => clock_map(sources, &pair, rho, rate),
         };
         let (clock_map, summary) = match found {
             Ok(found) => found,
             Err(Unmapped::Lack(lack)) => {
                 let rho = counters.rho_alone(asked.run.manifest(), counter, rho)?;
-                self.clocks.push(Clock::Unrelated(asked.rate_alone(counter, (rho, rate), &self.own)?));
+                self.clocks.push(Clock::Unrelated(asked.rate_alone(counter, Drift { rho, rate }, &self.own)?));
                 self.unrelated.push(lack);
                 self.alone.push(RateAlone { domain: pair.domain, rho, prior_ppm: rate.prior_ppm });
                 return Ok(());
@@ -272,7 +280,7 @@ impl Related {
             Err(Unmapped::Contradiction(finding)) if counters.count() == 2 => return Err(Error::finding(finding)),
             Err(Unmapped::Contradiction(finding)) => {
                 self.culprits.push(finding);
-                return self.refute(counter, asked, (rho, rate));
+                return self.refute(counter, asked, drift);
             }
         };
         if let Some(curves) = curves {
@@ -285,8 +293,8 @@ impl Related {
     }
 
     /// Adds the clock of a counter whose evidence contradicts itself or that of all others.
-    fn refute(&mut self, counter: usize, asked: &Asked, rate: (Rho, DeclaredRate)) -> Result<(), Error> {
-        self.clocks.push(Clock::Refuted(asked.rate_alone(counter, rate, &self.own)?));
+    fn refute(&mut self, counter: usize, asked: &Asked, drift: Drift) -> Result<(), Error> {
+        self.clocks.push(Clock::Refuted(asked.rate_alone(counter, drift, &self.own)?));
         self.unrelated.push(left_out(&asked.counters.pair(counter, 0)));
         Ok(())
     }
@@ -307,12 +315,7 @@ impl Related {
 
 impl Asked<'_> {
     /// A clock map that holds of a counter up to an unknown shift: its zero is the reference's.
-    fn rate_alone(
-        &self,
-        counter: usize,
-        (rho, rate): (Rho, DeclaredRate),
-        own: &AuxiliaryClocks,
-    ) -> Result<ClockMap, Error> {
+    fn rate_alone(&self, counter: usize, Drift { rho, rate }: Drift, own: &AuxiliaryClocks) -> Result<ClockMap, Error> {
         let anchor = self.any_tick(counter, own)?;
         let zero = Bracket::new(Some(0), anchor, Some(0));
         ClockMap::new(&[zero], &rate.model(rho, Tick::new(anchor))).map_err(Error::work)
@@ -342,7 +345,7 @@ impl Asked<'_> {
 fn of_closed(
     sources: &[Evidence],
     pair: &Pair,
-    (rho, rate): (Rho, DeclaredRate),
+    Drift { rho, rate }: Drift,
     closed: &ClockMap,
     all: &PairSummary,
 ) -> Result<ClockMapSummary, Error> {

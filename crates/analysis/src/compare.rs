@@ -140,7 +140,7 @@ pub fn compare(
     let is_one = references.iter().all(|reference| reference.is_one_with(&references[0]));
     let of_run = |run: &Run| -> Result<Vec<Vec<Option<RunFigure>>>, Error> {
         let scale = Reference::of(run)?.scale(&references[0], is_one);
-        let found = figures(run, query, &common, (&quantiles, confidence))?;
+        let found = figures(run, query, &common, &quantiles, confidence)?;
         if found.iter().flatten().all(Option::is_none) {
             return Err(nothing_in(run));
         }

@@ -273,7 +273,8 @@ impl Messages {
         pair: MessagePair,
         source: Source,
         own_send: Option<&Place>,
-        (clocks, widths): (&AuxiliaryClocks, [i64; 2]),
+        clocks: &AuxiliaryClocks,
+        widths: [i64; 2],
         told: Told<'_>,
     ) -> Result<Self, Error> {
         let passages = Passages::of(run, &pair, own_send, told)?;

@@ -115,6 +115,14 @@ impl StageHistogram {
     }
 }
 
+/// What is drawn besides what was collected.
+pub(crate) struct ToDraw {
+    pub stages: Vec<StageFigures>,
+    pub clock_maps: Vec<ClockMapCurve>,
+    /// From which quantile on a trace is slow.
+    pub slow: Quantile,
+}
+
 /// Data of one stage's figures.
 #[derive(Debug)]
 pub(crate) struct StageFigures {
@@ -160,10 +168,11 @@ impl Collector {
         self,
         layout: &Layout,
         clocks: &Clocks,
-        (stages, clock_maps, slow): (Vec<StageFigures>, Vec<ClockMapCurve>, Quantile),
+        drawn: ToDraw,
         rows: &[StageRow],
         path: PathColumns,
     ) -> Result<Figures, Error> {
+        let ToDraw { stages, clock_maps, slow } = drawn;
         let (stages, histograms): (Vec<StageBox>, Vec<Option<Histogram>>) =
             stages.into_iter().map(|stage| (stage.stage_box, stage.histogram)).unzip();
         let histograms: Vec<_> = rows.iter().zip(histograms).map(|(row, of)| StageHistogram::of(row, of)).collect();
@@ -186,7 +195,7 @@ impl Collector {
         });
         Ok(Figures {
             points: points.collect(),
-            traces: self.traces.finish((layout, clocks), &stages, &relative_ticks, begins)?,
+            traces: self.traces.finish(layout, clocks, &stages, &relative_ticks, begins)?,
             stages,
             end_to_end: histograms.iter().filter(|of| of.is_whole).find_map(|of| of.histogram.clone()),
             histograms,

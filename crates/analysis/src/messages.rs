@@ -180,7 +180,7 @@ impl Passages {
             let received =
                 stamps(&received, &ids, pair.kind, listed(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
             let own = own.as_ref().map(|own| ids_of(own, &ids)).transpose()?;
-            passages.pair_up(&sent, &received, own.as_deref(), (&complete, collided));
+            passages.pair_up(&sent, &received, own.as_deref(), &complete, collided);
         }
         Ok(passages)
     }
@@ -192,7 +192,8 @@ impl Passages {
         sent: &[Stamp],
         received: &[Stamp],
         own_sends: Option<&[i64]>,
-        (complete, collided): (&Complete, &[i64]),
+        complete: &Complete,
+        collided: &[i64],
     ) {
         let (mut sent, mut received) = (runs(sent).peekable(), runs(received).peekable());
         while let (Some(first), Some(second)) = (sent.peek(), received.peek()) {
@@ -428,7 +429,7 @@ mod tests {
         let mut passages = Passages::default();
         let sent = [stamp(1, 10), stamp(2, 20), stamp(2, 25), stamp(3, 30), stamp(5, 50), stamp(6, 60)];
         let received = [stamp(1, 11), stamp(2, 26), stamp(3, 31), stamp(3, 32), stamp(4, 41), stamp(6, 61)];
-        passages.pair_up(&sent, &received, None, (&Complete { before: i64::MAX }, &[]));
+        passages.pair_up(&sent, &received, None, &Complete { before: i64::MAX }, &[]);
         assert_eq!(
             passages,
             Passages { ticks: vec![(10, 11), (60, 61)], repeated: 2, one_ended: 2, ..Passages::default() }
@@ -439,7 +440,7 @@ mod tests {
     fn an_id_that_two_originals_have_is_no_evidence_and_is_counted() {
         let mut passages = Passages::default();
         let (sent, received) = ([stamp(1, 10), stamp(2, 20), stamp(3, 30)], [stamp(2, 21), stamp(3, 31), stamp(4, 41)]);
-        passages.pair_up(&sent, &received, None, (&Complete { before: i64::MAX }, &[-5, 2, 4]));
+        passages.pair_up(&sent, &received, None, &Complete { before: i64::MAX }, &[-5, 2, 4]);
         let expected = Passages { ticks: vec![(30, 31)], collided: 1, one_ended: 2, ..Passages::default() };
         assert_eq!(passages, expected);
     }
@@ -448,7 +449,7 @@ mod tests {
     fn equal_ids_of_different_kinds_are_different_messages() {
         let mut passages = Passages::default();
         let other = Stamp { key: (1, 1), tick: 12 };
-        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], None, (&Complete { before: i64::MAX }, &[]));
+        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], None, &Complete { before: i64::MAX }, &[]);
         assert_eq!((passages.ticks, passages.repeated, passages.one_ended), (vec![(10, 11)], 0, 1));
     }
 
@@ -467,7 +468,7 @@ mod tests {
         let before = complete(&[channel(2, 0)], std::slice::from_ref(&lost));
         assert_eq!(before, 20);
         let both = [stamp(1, 19), stamp(2, 20), stamp(3, 30)];
-        passages.pair_up(&both, &both, None, (&Complete { before }, &[]));
+        passages.pair_up(&both, &both, None, &Complete { before }, &[]);
         assert_eq!((passages.ticks, passages.after_a_loss), (vec![(19, 19)], 2));
         assert_eq!(complete(&[channel(0, 0)], &[]), i64::MAX);
         // Losses that are not reported in full, or have no tick, leave nothing.
@@ -502,7 +503,7 @@ mod tests {
     fn a_kernels_stamp_serves_if_the_program_stamped_that_send_once() {
         let mut passages = Passages::default();
         let (sent, received) = ([stamp(1, 10), stamp(2, 20), stamp(3, 30)], [stamp(1, 11), stamp(2, 21), stamp(3, 31)]);
-        passages.pair_up(&sent, &received, Some(&[0, 1, 2, 2, 4]), (&Complete { before: i64::MAX }, &[]));
+        passages.pair_up(&sent, &received, Some(&[0, 1, 2, 2, 4]), &Complete { before: i64::MAX }, &[]);
         assert_eq!(passages, Passages { ticks: vec![(10, 11)], unproven: 2, ..Passages::default() });
     }
 

@@ -117,7 +117,7 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
         }
         return Ok(ReadyRun { run, preparation, _apart: None });
     }
-    joined(run, preparation, (state, traces), may_keep)
+    joined(run, preparation, state, traces, may_keep)
 }
 
 /// What the window of a run took, if it keeps one.
@@ -172,7 +172,8 @@ fn standing(run: &Run) -> Result<Traces, Error> {
 fn joined(
     run: Run,
     mut preparation: Preparation,
-    (state, traces): (RunState, Traces),
+    state: RunState,
+    traces: Traces,
     kept: bool,
 ) -> Result<ReadyRun, Error> {
     let layout = run.layout()?;

@@ -33,7 +33,7 @@ pub fn show(options: &ShowOptions, point: &str) -> Result<(), Failure> {
     let faults = Faults::of(&run)?;
     let found = counted_points(&run)?;
     let (all, faults) = (found.points, faults.also(found.refused));
-    let printed = print_all(&run, all, (point, &faults), options);
+    let printed = print_all(&run, all, point, &faults, options);
     faults.verdict(printed.and_then(|()| standing(&run)))
 }
 
@@ -71,7 +71,8 @@ fn head(of: &CountedPoint) -> String {
 fn print_all(
     run: &Run,
     all: Vec<CountedPoint>,
-    (point, faults): (&str, &Faults),
+    point: &str,
+    faults: &Faults,
     options: &ShowOptions,
 ) -> Result<(), Failure> {
     let known: Vec<String> = all.iter().map(|of| of.point.clone()).collect();

@@ -194,7 +194,7 @@ impl Source<'_> {
 
     fn write_folder(&self, place: &Path) -> Result<Counts, Failure> {
         let folder = WholeFolder::begin(place)?;
-        let exported = write_ctf((self.run, self.scan), self.about, self.time_of_day, folder.path())?;
+        let exported = write_ctf(self.run, self.scan, self.about, self.time_of_day, folder.path())?;
         folder.finish()?;
         Ok(Counts::of(exported))
     }
@@ -211,7 +211,7 @@ impl Source<'_> {
             ExportFormat::Arrow => write_arrow(scan, about, out, place)?,
             ExportFormat::Hdr => write_hdr(scan, about, out, place)?,
             ExportFormat::OpenMetrics => write_openmetrics(scan, analysis, about, out, place)?,
-            ExportFormat::Otlp => write_otlp(scan, about, (&Sample::new(one_in, analysis), time_of_day), out, place)?,
+            ExportFormat::Otlp => write_otlp(scan, about, &Sample::new(one_in, analysis), time_of_day, out, place)?,
         };
         Ok(Counts::of(exported))
     }

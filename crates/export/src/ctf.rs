@@ -28,7 +28,8 @@ const BITS: u64 = 8;
 
 /// Writes a description and the streams of all clocks into `folder`, which is there and empty.
 pub fn write_ctf(
-    (run, scan): (&Run, &Scan),
+    run: &Run,
+    scan: &Scan,
     about: &About,
     time_of_day: Option<TimeOfDay>,
     folder: &Path,

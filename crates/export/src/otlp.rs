@@ -80,7 +80,8 @@ impl Sample {
 pub fn write_otlp(
     scan: &Scan,
     about: &About,
-    (sample, time_of_day): (&Sample, Option<TimeOfDay>),
+    sample: &Sample,
+    time_of_day: Option<TimeOfDay>,
     out: impl Write,
     place: &str,
 ) -> Result<Exported, Error> {
@@ -162,6 +163,31 @@ struct Spans<'a, W> {
     output: Output<'a, W>,
     fixed: &'a Fixed<'a>,
     counts: Counts,
+}
+
+/// Whether the sample takes a trace, and whether that is since it is slow.
+#[derive(Clone, Copy)]
+struct Choice {
+    is_taken: bool,
+    is_slow: bool,
+}
+
+/// The trace that a span belongs to.
+#[derive(Clone, Copy)]
+struct TraceKey {
+    kind: i32,
+    id: i64,
+    occurrence: i32,
+}
+
+/// A span but for when it was.
+struct SpanOf<'a> {
+    name: &'a str,
+    stage: usize,
+    trace: TraceKey,
+    /// The stage that it is a part of.
+    parent: Option<usize>,
+    is_slow: bool,
 }
 
 /// Spans of one part.
@@ -253,7 +279,7 @@ impl Part for SpansPart<'_> {
             self.counts.traces += 1;
             self.counts.taken += u64::from(in_sample || is_slow);
             self.counts.slow += u64::from(is_slow && !in_sample);
-            self.trace(piece, row, (in_sample || is_slow, is_slow), &mut of_node)?;
+            self.trace(piece, row, Choice { is_taken: in_sample || is_slow, is_slow }, &mut of_node)?;
         }
         for (spans, resource) in of_node.iter().zip(&self.fixed.resources).filter(|(spans, _)| !spans.0.is_empty()) {
             self.message.within(field::RESOURCE_SPANS, |all| {
@@ -277,7 +303,7 @@ impl SpansPart<'_> {
         &mut self,
         piece: &Piece<'_>,
         row: usize,
-        (is_taken, is_slow): (bool, bool),
+        Choice { is_taken, is_slow }: Choice,
         of_node: &mut [Message],
     ) -> Result<(), Error> {
         let Fixed { tracks, unit, .. } = self.fixed;
@@ -299,21 +325,19 @@ impl SpansPart<'_> {
         }
         let role = |stage: usize| self.fixed.layout.stages()[stage].role;
         let parent = shapes.iter().map(|(track, _)| track.stage).find(|&stage| role(stage) == StageRole::EndToEnd);
-        let trace = (piece.traces.kinds()[row], piece.traces.ids()[row], piece.traces.occurrences()[row]);
+        let traces = piece.traces;
+        let (kind, id, occurrence) = (traces.kinds()[row], traces.ids()[row], traces.occurrences()[row]);
+        let trace = TraceKey { kind, id, occurrence };
         for (track, shape) in &shapes {
             let parent = parent.filter(|&parent| parent != track.stage);
-            self.span(&mut of_node[track.node], (&track.name, track.stage), shape, (trace, parent, is_slow))?;
+            let about = SpanOf { name: &track.name, stage: track.stage, trace, parent, is_slow };
+            self.span(&mut of_node[track.node], &about, shape)?;
         }
         Ok(())
     }
 
-    fn span(
-        &self,
-        spans: &mut Message,
-        (name, stage): (&str, usize),
-        shape: &Shape,
-        (trace, parent, is_slow): ((i32, i64, i32), Option<usize>, bool),
-    ) -> Result<(), Error> {
+    fn span(&self, spans: &mut Message, about: &SpanOf<'_>, shape: &Shape) -> Result<(), Error> {
+        let &SpanOf { name, stage, trace, parent, is_slow } = about;
         let Fixed { unit, offset_ns, run, .. } = *self.fixed;
         let at = |ns: i64| {
             let at = i128::from(ns) + i128::from(offset_ns);
@@ -324,7 +348,7 @@ impl SpansPart<'_> {
         let [estimate, lo, hi] = [unit.near(estimate), unit.down(lo), unit.up(hi)].map(Decimal::digits);
         let [estimate, lo, hi] = [estimate, lo, hi].map(|ns| i64::try_from(ns).map_err(|_| beyond(ns)));
         let numbers = [("tickscope.estimate_ns", estimate?), ("tickscope.lo_ns", lo?), ("tickscope.hi_ns", hi?)];
-        let (kind, id, occurrence) = trace;
+        let TraceKey { kind, id, occurrence } = trace;
         let keys = [("tickscope.id", id), ("tickscope.kind", kind.into()), ("tickscope.occurrence", occurrence.into())];
         let ticks = [("tickscope.from_tick", shape.ticks[0]), ("tickscope.to_tick", shape.ticks[1])];
         spans.within(field::SPAN, |span| {
@@ -349,7 +373,7 @@ impl SpansPart<'_> {
 }
 
 /// Sixteen bytes that no other trace of any run is likely to have: the second half is the id.
-fn trace_id(run: u64, (kind, id, occurrence): (i32, i64, i32)) -> [u8; 16] {
+fn trace_id(run: u64, TraceKey { kind, id, occurrence }: TraceKey) -> [u8; 16] {
     let key = u64::from(kind.cast_unsigned()) << u32::BITS | u64::from(occurrence.cast_unsigned());
     let first = mixed(run ^ mixed(key)).max(1); // not all may be 0
     let mut bytes = [0; 16];

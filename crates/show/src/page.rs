@@ -63,7 +63,7 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
     for x_lap in [html(&x_lap.blocks(true)), html(&x_lap.blocks(false)), NO_ROOM.into()] {
         let mut clock_maps = report.figures.clock_maps.clone();
         loop {
-            let bare = fill(report, unit, (&clock_maps, &x_lap), 0)?;
+            let bare = fill(report, unit, &clock_maps, &x_lap, 0)?;
             let room = MOST_BYTES.saturating_sub(bare.len()).saturating_sub(SAID_OF_THEM);
             let worst = fitting(&report.figures.traces, room)?;
             let is_thin = clock_maps.iter().all(|curve| curve.brackets.is_empty());
@@ -71,7 +71,7 @@ pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
             let is_enough = is_last || worst >= FEWEST_TRACES.min(report.figures.traces.worst.len());
             bytes = bare.len();
             if bytes <= MOST_BYTES && is_enough {
-                return fill(report, unit, (&clock_maps, &x_lap), worst);
+                return fill(report, unit, &clock_maps, &x_lap, worst);
             }
             if is_thin || bytes <= MOST_BYTES && x_lap != NO_ROOM {
                 break;
@@ -111,7 +111,8 @@ fn fitting(traces: &KeptTraces, room: usize) -> Result<usize, String> {
 fn fill(
     report: &Report<'_>,
     unit: Unit,
-    (clock_maps, x_lap): (&[ClockMapCurve], &str),
+    clock_maps: &[ClockMapCurve],
+    x_lap: &str,
     worst: usize,
 ) -> Result<String, String> {
     let figures = report.figures;

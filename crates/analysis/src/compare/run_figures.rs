@@ -85,7 +85,8 @@ pub(super) fn figures(
     run: &Run,
     query: &Query,
     stages: &[StageKey],
-    (quantiles, confidence): (&[Quantile], Confidence),
+    quantiles: &[Quantile],
+    confidence: Confidence,
 ) -> Result<Vec<Vec<Option<RunFigure>>>, Error> {
     let scan = Scan::of(run, query)?;
     let own = StageKey::all(scan.layout());

@@ -175,12 +175,13 @@ impl Keeper {
     /// The traces kept, with their durations; `begins`: when a trace began, by its ticks at all points.
     pub(super) fn finish(
         self,
-        (layout, clocks): (&Layout, &Clocks),
+        layout: &Layout,
+        clocks: &Clocks,
         boxes: &[StageBox],
         relative_ticks: &[u64],
         begins: impl Fn(&[Option<i64>]) -> Option<i64>,
     ) -> Result<KeptTraces, Error> {
-        let draw = |kept: Vec<Kept>| drawn((layout, clocks), boxes, relative_ticks, kept, &begins);
+        let draw = |kept: Vec<Kept>| drawn(layout, clocks, boxes, relative_ticks, kept, &begins);
         let whole = layout.stages().iter().position(|stage| stage.role == StageRole::EndToEnd);
         let median = whole.and_then(|whole| boxes[whole].quantiles.as_ref()).map(|found| found.median.estimate);
         let typical = median.and_then(|median| {
@@ -220,7 +221,8 @@ fn mixed(id: i64, kind: i32, occurrence: i32) -> u64 {
 }
 
 fn drawn(
-    (layout, clocks): (&Layout, &Clocks),
+    layout: &Layout,
+    clocks: &Clocks,
     boxes: &[StageBox],
     relative_ticks: &[u64],
     kept: Vec<Kept>,
@@ -310,7 +312,7 @@ mod tests {
         }
         let boxes: Vec<_> =
             layout.stages().iter().zip(&mut values).map(|(stage, values)| StageBox::of(stage, values)).collect();
-        all.finish((&layout, &clocks), &boxes, &relative, |ticks| ticks[0]).unwrap()
+        all.finish(&layout, &clocks, &boxes, &relative, |ticks| ticks[0]).unwrap()
     }
 
     fn ids(traces: &[DrawnTrace]) -> Vec<i64> {

@@ -261,7 +261,7 @@ impl<'a> BenchmarkRun<'a> {
     /// Starts the load, and the clock's server.
     fn loaded(&self, load: &Load, count: u32, clock: Clock) -> Result<(RunningLoad, Arc<Service>), Finding> {
         let service = Arc::new(self.service(clock).map_err(|error| unreachable_clock(clock, &error))?);
-        let running = RunningLoad::start(load, count, (clock, &service), self.cpus, self.frequency);
+        let running = RunningLoad::start(load, count, clock, &service, self.cpus, self.frequency);
         Ok((running.map_err(|error| no_load(count, &error))?, service))
     }
 

@@ -83,7 +83,7 @@ pub fn load_factor(
     let share = plan.seconds / plan.loads.len() as f64 / plan.every.as_secs_f64();
     for &count in &plan.loads {
         let service = Arc::clone(&meter.service);
-        let _load = RunningLoad::start(&plan.load, count, (plan.clock, &service), &cpus, frequency)
+        let _load = RunningLoad::start(&plan.load, count, plan.clock, &service, &cpus, frequency)
             .map_err(|error| no_load(count, &error))?;
         let (sender, readings) = mpsc::channel();
         let meter = &mut meter;

@@ -79,7 +79,8 @@ impl RunningLoad {
     pub fn start(
         load: &Load,
         count: u32,
-        (clock, service): (Clock, &Arc<Service>),
+        clock: Clock,
+        service: &Arc<Service>,
         cpus: &[usize],
         frequency: Frequency,
     ) -> io::Result<Self> {
@@ -297,7 +298,7 @@ mod tests {
     fn started(load: &Load, count: u32, clock: Clock) -> RunningLoad {
         let cpus = affinity::allowed_cpus().unwrap();
         let service = Arc::new(Service::open(clock, cpus[0]).unwrap());
-        RunningLoad::start(load, count, (clock, &service), &cpus, FREQUENCY).unwrap()
+        RunningLoad::start(load, count, clock, &service, &cpus, FREQUENCY).unwrap()
     }
 
     /// Waits until the load was seen to work often.

@@ -64,7 +64,7 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
                     Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| unreachable_clock(clock, &error))?;
                 let service = Arc::new(service);
                 let count = sweep.busy_processes;
-                let running = RunningLoad::start(&load, count, (clock, &service), &cpus, facts.frequency)
+                let running = RunningLoad::start(&load, count, clock, &service, &cpus, facts.frequency)
                     .map_err(|error| no_load(count, &error))?;
                 // Long turns need longer windows; short ones make up for it.
                 let least = (2 * ROUNDS) as f64 * f64::from(pulse_ns) * ticks_per_ns;

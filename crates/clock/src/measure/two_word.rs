@@ -19,7 +19,7 @@ use tickscope_stats::Quantile;
 use tickscope_tick::Frequency;
 
 use super::recording::{POLL, Raised};
-use crate::two_word::contention::{CallPair, Contention, Recording};
+use crate::two_word::contention::{CallPair, Contention, Crowd, Recording};
 use crate::two_word::routine::{OneRead, Routine, RoutineText, Word, WordPair, four_read, varying_read};
 
 /// Pairs that are stored at most, in bursts of so many one after another.
@@ -58,7 +58,8 @@ pub fn two_words(
         for readers in [1, plan.readers] {
             progress(&format!("a clock of two words, {routine}, {readers} at once"));
             let recording = TwoWords { readers, low_bits, ..alone }.read();
-            found.push(recording.contention(routine, (readers, readers > cpus.len()), frequency.nanoseconds(1.0)));
+            let crowd = Crowd { readers, takes_turns: readers > cpus.len() };
+            found.push(recording.contention(routine, crowd, frequency.nanoseconds(1.0)));
         }
     }
     Ok(found)
@@ -286,7 +287,8 @@ mod tests {
     #[test]
     fn a_clock_too_slow_to_flip_within_a_read_shows_nothing_however_it_is_read() {
         for routine in Routine::ALL {
-            let found = recorded(routine, 1, Some(31)).contention(routine, (1, false), 1.0);
+            let found =
+                recorded(routine, 1, Some(31)).contention(routine, Crowd { readers: 1, takes_turns: false }, 1.0);
             let together = found.together.as_ref().expect("a reader alone reads");
             if together.flipped == 0 {
                 assert!(together.peak.is_none() && together.trough.is_none(), "{}", found.words());

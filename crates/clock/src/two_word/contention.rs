@@ -128,9 +128,19 @@ pub struct Phase {
     pub pairs: usize,
 }
 
+/// Who reads the clock at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// How many readers there are.
+    pub readers: usize,
+    /// True if they take turns on fewer processors.
+    pub takes_turns: bool,
+}
+
 impl Recording {
     /// What a reading took, of a clock whose tick is `ns`.
-    pub fn contention(&self, routine: Routine, (readers, takes_turns): (usize, bool), ns: f64) -> Contention {
+    pub fn contention(&self, routine: Routine, crowd: Crowd, ns: f64) -> Contention {
+        let Crowd { readers, takes_turns } = crowd;
         let first = self.pairs.first().map_or(0, |pair| pair.at);
         let since = |instants: &[i64]| instants.iter().map(|at| (at - first) as f64 * ns).collect();
         Contention {
@@ -287,7 +297,7 @@ mod tests {
     }
 
     fn simulated(routine: Routine, turn: i64) -> Contention {
-        recorded(routine, turn, |_| WORD).contention(routine, (1, false), 1.0)
+        recorded(routine, turn, |_| WORD).contention(routine, Crowd { readers: 1, takes_turns: false }, 1.0)
     }
 
     #[test]
@@ -321,7 +331,7 @@ mod tests {
         let first = recording.pairs[0].at;
         recording.started = vec![first + 3_000 * APART, first + 5_000 * APART];
         recording.stopped = vec![first + 15_000 * APART, first + 17_000 * APART];
-        let found = recording.contention(Routine::FourRead, (3, true), 2.0);
+        let found = recording.contention(Routine::FourRead, Crowd { readers: 3, takes_turns: true }, 2.0);
         let together = found.together.as_ref().unwrap();
         assert_eq!((together.level_ns, together.mean_ns, together.deviation_ns), (240.0, 240.0, 0.0));
         assert_eq!(found.started_ns, [222_000.0, 370_000.0]);
@@ -329,7 +339,7 @@ mod tests {
         assert_eq!((medians.len(), medians[0], medians[24], medians[47]), (48, 80.0, 240.0, 80.0));
         assert_eq!(found.slices.iter().map(|slice| slice.pairs).sum::<usize>(), PAIRS as usize);
         recording.started.push(i64::MAX);
-        let found = recording.contention(Routine::FourRead, (4, true), 2.0);
+        let found = recording.contention(Routine::FourRead, Crowd { readers: 4, takes_turns: true }, 2.0);
         assert!(found.together.is_none() && found.words().contains("no pair of calls"), "{}", found.words());
     }
 }

@@ -89,6 +89,15 @@ enum Occasion {
     OpenedLater,
 }
 
+/// How many channels a rule met.
+#[derive(Clone, Copy, Default)]
+struct SwitchCounts {
+    /// Those that have its policy now.
+    channels: u64,
+    /// Those that opened at that instant where another had closed.
+    strayed: u64,
+}
+
 impl Collector {
     /// Counter that ticks are read through.
     pub(super) fn counter(&self) -> NodeCounter {
@@ -213,17 +222,17 @@ impl Collector {
         let at = self.begin_switch(rule, occasion)?;
         let before = self.live.events[at].tick.unwrap_or_default();
         self.steps.reached("a switch is noted")?;
-        let (mut channels, mut strayed) = (0, 0);
+        let mut counts = SwitchCounts::default();
         for (pool, one) in due {
             match self.pools[pool].pool.switch(one, rule.policy) {
-                Outcome::Done => channels += 1,
+                Outcome::Done => counts.channels += 1,
                 Outcome::Closed => {}
-                Outcome::Strayed => strayed += 1,
+                Outcome::Strayed => counts.strayed += 1,
             }
         }
         let after = self.tick_after();
         self.steps.reached("channels are switched")?;
-        self.end_switch(at, (rule, occasion), (channels, strayed), after);
+        self.end_switch(at, rule, occasion, counts, after);
         // Should this fail, the event stands there without an end until it is written again.
         let written = self.write_switches();
         for pool in due.iter().map(|(pool, _)| *pool).collect::<BTreeSet<_>>() {
@@ -231,7 +240,7 @@ impl Collector {
                 watched.pool.refresh_channels(&mut self.ledger);
             }
         }
-        written.map(|()| Switched { channels, before, after })
+        written.map(|()| Switched { channels: counts.channels, before, after })
     }
 
     /// Notes that channels are about to be switched; where.
@@ -263,13 +272,8 @@ impl Collector {
         Ok(at)
     }
 
-    fn end_switch(
-        &mut self,
-        at: usize,
-        (rule, occasion): (&LiveRule, Occasion),
-        (channels, strayed): (u64, u64),
-        after: i64,
-    ) {
+    fn end_switch(&mut self, at: usize, rule: &LiveRule, occasion: Occasion, counts: SwitchCounts, after: i64) {
+        let SwitchCounts { channels, strayed } = counts;
         let event = &mut self.live.events[at];
         let all = event.value.unwrap_or(0).saturating_add_unsigned(channels);
         let later = if occasion == Occasion::OpenedLater { " opened since and" } else { "" };

@@ -58,6 +58,20 @@ pub(super) fn segment_of(keep: Duration) -> Duration {
     (keep / 8).clamp(*SEGMENT.start(), *SEGMENT.end()).min(keep)
 }
 
+/// What goes, and the note of all that went.
+struct Removal {
+    note: RemovedNote,
+    going: Going,
+}
+
+/// The age from which a point's segments are removed.
+#[derive(Clone, Copy)]
+struct Age {
+    stay: Duration,
+    /// Now, since boot.
+    now_ns: u64,
+}
+
 /// How long stamps of a point stay: clocks' own serve stamps of others, which may lie in one segment with younger ones.
 fn stay(point: &PointName, keep: Duration) -> Duration {
     if own_points::are(point.as_str()) { keep * 2 } else { keep }
@@ -85,22 +99,22 @@ impl Collector {
     }
 
     fn remove_older(&mut self, keep: Duration, now_ns: u64) -> Result<()> {
-        let (mut note, mut going) = (self.window.note.clone(), Going::default());
+        let mut removal = Removal { note: self.window.note.clone(), going: Going::default() };
         let stamps = Paths::of(&self.settings.run).node_stamps(self.settings.node.as_str());
         for (name, folder) in keyed_folders(&stamps, "point")? {
             let Ok(point) = PointName::new(&name) else { continue }; // somebody else's folder
-            self.remove_older_of(&point, &folder, (stay(&point, keep), now_ns), (&mut note, &mut going))?;
+            self.remove_older_of(&point, &folder, Age { stay: stay(&point, keep), now_ns }, &mut removal)?;
         }
         self.window.unreadable.retain(|path, _| path.exists());
-        self.remove_noted(note, &going)
+        self.remove_noted(removal)
     }
 
     fn remove_older_of(
         &mut self,
         point: &PointName,
         folder: &Path,
-        (stay, now_ns): (Duration, u64),
-        (note, going): (&mut RemovedNote, &mut Going),
+        age: Age,
+        Removal { note, going }: &mut Removal,
     ) -> Result<()> {
         let (growing, mut unreadable) = (self.growing_part(point), Vec::new());
         for path in files_in(folder, "parquet")? {
@@ -122,7 +136,7 @@ impl Collector {
                     continue;
                 }
             };
-            let is_old = origin.written.is_some_and(|written| is_older(written, now_ns, stay));
+            let is_old = origin.written.is_some_and(|written| is_older(written, age.now_ns, age.stay));
             if !is_old || growing == Some(number) {
                 return Ok(());
             }
@@ -140,7 +154,7 @@ impl Collector {
     }
 
     /// Notes what goes, and then unlinks it.
-    fn remove_noted(&mut self, mut note: RemovedNote, going: &Going) -> Result<()> {
+    fn remove_noted(&mut self, Removal { mut note, going }: Removal) -> Result<()> {
         for Unreadable { point, number, why, path } in &going.unreadable {
             let text = format!(
                 "{} could not be read when it became older than the window; how many stamps were lost with it is not \

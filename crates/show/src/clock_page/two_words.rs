@@ -162,14 +162,14 @@ fn figures(found: &[Contention]) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_clock::two_word::contention::{CallPair, Recording};
+    use tickscope_clock::two_word::contention::{CallPair, Crowd, Recording};
 
     fn contention(routine: Routine, readers: usize, pairs: i64) -> Contention {
         let pairs = (0..pairs).map(|at| CallPair { at: 100 * at, elapsed: 40, took: 80 }).collect();
         let others = vec![5_000; readers - 1];
         let recording =
             Recording { pairs, turn: 1 << 10, wrong: 2, words_per_tick: 0.1, started: others, stopped: vec![] };
-        recording.contention(routine, (readers, true), 1.0)
+        recording.contention(routine, Crowd { readers, takes_turns: true }, 1.0)
     }
 
     #[test]
