@@ -90,23 +90,34 @@ impl Part for Counts {
         }
         self.passages.add(traces);
         self.sum_mismatches += mismatches(layout, traces, durations);
-        let seen = |row: usize| move |point: usize| traces.points()[point].get(row).is_some();
-        let first = |row: &usize| traces.occurrences()[*row] == 0;
-        self.complete += (0..traces.len()).filter(first).filter(|&row| layout.is_complete(seen(row))).count() as u64;
+        let complete = layout.complete_rows(traces.points()).into_iter().zip(traces.occurrences());
+        self.complete += complete.filter(|&(complete, &occurrence)| complete && occurrence == 0).count() as u64;
         Ok(())
     }
 }
 
 /// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
 fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
-    let estimate = |stage: usize, row| durations.stages()[stage].estimate.get(row);
-    let stages = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::EndToEnd);
-    let routes: Vec<_> = stages.map(|(whole, stage)| (whole, layout.route(stage))).collect();
-    let differs = |&row: &usize| {
-        routes.iter().any(|(whole, route)| {
-            let sum: Option<i64> = route.iter().map(|&stage| estimate(stage, row)).sum();
-            sum.is_some() && sum != estimate(*whole, row)
-        })
-    };
-    (0..traces.len()).filter(differs).count() as u64
+    let rows = 0..traces.len();
+    let estimates = |stage: usize| durations.stages()[stage].estimate.parts(rows.clone());
+    let wholes = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::EndToEnd);
+    let mut differs = vec![false; traces.len()];
+    for (whole, stage) in wholes {
+        let (mut rest, mut has_all) = (vec![0_i64; traces.len()], vec![true; traces.len()]);
+        if let Some((estimates, _)) = estimates(whole) {
+            rest.copy_from_slice(estimates);
+        }
+        for part in layout.route(stage) {
+            let Some((estimates, valid)) = estimates(part) else {
+                has_all.fill(false);
+                break;
+            };
+            rest.iter_mut().zip(estimates).for_each(|(rest, &estimate)| *rest = rest.wrapping_sub(estimate));
+            has_all.iter_mut().zip(valid).for_each(|(has_all, &valid)| *has_all &= valid);
+        }
+        let has_whole = |row: usize| durations.stages()[whole].estimate.get(row).is_some();
+        let of_row = |row: usize| has_all[row] && (rest[row] != 0 || !has_whole(row));
+        differs.iter_mut().enumerate().for_each(|(row, differs)| *differs |= of_row(row));
+    }
+    differs.into_iter().filter(|&differs| differs).count() as u64
 }

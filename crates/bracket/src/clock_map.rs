@@ -13,8 +13,8 @@ use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment
 #[derive(Clone, Hash, Debug)]
 pub struct ClockMap {
     model: Model,
-    frame: Frame,
-    envelope: Envelope,
+    pub(crate) frame: Frame,
+    pub(crate) envelope: Envelope,
 }
 
 /// Interval of the reference while the local clock stands within some ticks: looked up once, used for every span from
@@ -40,8 +40,8 @@ pub struct Vertex {
 }
 
 /// Where in a clock map the last question was. Answers do not depend on it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Near(usize);
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Near(pub(crate) usize);
 
 impl ClockMap {
     /// The clock map that `brackets`, in any order, allow under `model`.

@@ -24,6 +24,15 @@ struct Piece {
     coming: Bounds,
 }
 
+/// Ticks of the frame in which each bound is one straight line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stretch {
+    pub first: i64,
+    pub last: i64,
+    /// Of the lower and of the upper bound.
+    pub slopes: [i128; 2],
+}
+
 /// No bracket bounds this side. Lines with brackets stay within 2^124 of zero plus rounding at every tick in reach, and
 /// this one beyond 2^125, so it never wins; and it leaves room to add a slope times a distance.
 const NOTHING: Bounds = Bounds { lo: -(1 << 126), hi: 1 << 126 };
@@ -88,6 +97,13 @@ impl Envelope {
         let begins_between = self.starts.get(piece + 1).is_some_and(|&start| start <= last);
         let last_piece = if begins_between { self.piece_of(last) } else { piece };
         [self.pieces[piece].at(first, self.cone), self.pieces[last_piece].at(last, self.cone)]
+    }
+
+    /// The stretch around a tick of the frame, near the tick that `near` was left at.
+    pub fn stretch(&self, y: i64, near: usize) -> Stretch {
+        let piece = self.piece_near(y, near);
+        let [first, last] = [self.starts[piece], self.starts.get(piece + 1).map_or(i64::MAX, |&next| next - 1)];
+        self.pieces[piece].stretch(y, [first, last], self.cone)
     }
 
     /// The first tick at which the upper bound exceeds `target`, in units of 2^-60; unlimited by any reach.
@@ -193,6 +209,26 @@ impl Piece {
             lo: (self.past.lo + slow).max(self.coming.lo + fast),
             hi: (self.past.hi + fast).min(self.coming.hi + slow),
         }
+    }
+
+    /// The ticks around `y`, within `first` and `last`, in which neither its two lower nor its two upper lines cross.
+    fn stretch(&self, y: i64, [mut first, mut last]: [i64; 2], cone: Cone) -> Stretch {
+        let [slow, fast] = [cone.slowest(), cone.fastest()];
+        let apart = [self.past.lo - self.coming.lo, self.coming.hi - self.past.hi];
+        let slopes = [[slow, fast], [fast, slow]];
+        let slopes = std::array::from_fn(|side| {
+            // The line of the brackets before bounds up to there, that of those after from the next tick on.
+            let Some(crossing) = apart[side].checked_div_euclid(cone.width()) else { return slow };
+            let crossing = crossing.clamp(i64::MIN.into(), (i64::MAX - 1).into()) as i64;
+            if y <= crossing {
+                last = last.min(crossing);
+                slopes[side][0]
+            } else {
+                first = first.max(crossing + 1);
+                slopes[side][1]
+            }
+        });
+        Stretch { first, last, slopes }
     }
 
     /// The whole ticks on both sides of where its two lower, and its two upper, lines cross.

@@ -199,30 +199,22 @@ struct Measured<'a> {
 
 impl<'a> Measured<'a> {
     fn of(stage: &'a StageDurations, ticks: [&'a Column; 2]) -> Option<Self> {
-        let all = |column: &'a Column| column.parts(0..column.len());
-        let [estimate, lo, hi] = stage.columns().map(all);
-        let ((estimate, valid), (lo, valid_lo), (hi, valid_hi)) = (estimate?, lo?, hi?);
-        let [from, to] = ticks.map(all);
+        let (valid, values) = stage.parts()?;
+        let [from, to] = ticks.map(|column| column.parts(0..column.len()));
         let (from, to) = (from?.0, to?.0);
-        let alike = valid == valid_lo && valid == valid_hi && [from.len(), to.len()] == [estimate.len(); 2];
-        alike.then_some(Self { valid, values: [estimate, lo, hi], ticks: [from, to] })
+        let is_whole = [from.len(), to.len()] == [values[0].len(); 2];
+        is_whole.then_some(Self { valid, values, ticks: [from, to] })
     }
 
     /// Adds the durations that nothing else is to be asked of; returns which. On the path that is none whose longest
     /// is negative.
     fn add_to(&self, read: &mut Read, on_path: bool) -> Vec<bool> {
         let [estimate, lo, hi] = self.values;
-        let [from, to] = self.ticks;
         let mut added = if self.valid.is_empty() { vec![true; estimate.len()] } else { self.valid.to_vec() };
-        let ticks = from.iter().zip(to);
-        for ((((added, &estimate), &lo), &hi), (&from, &to)) in
-            added.iter_mut().zip(estimate).zip(lo).zip(hi).zip(ticks)
-        {
-            *added &= hi >= 0 || !on_path;
-            if *added {
-                read.add([estimate, lo, hi], [from, to]);
-            }
+        if on_path {
+            added.iter_mut().zip(hi).for_each(|(added, &hi)| *added &= hi >= 0);
         }
+        read.add_some(&added, [estimate, lo, hi], self.ticks);
         added
     }
 }
@@ -252,13 +244,32 @@ impl Read {
         Some(Self { ends, own, whole: Common::default(), ticks: None })
     }
 
-    #[inline]
     fn add(&mut self, [estimate, lo, hi]: [i64; 3], [from, to]: [i64; 2]) {
-        let whole = Common { below_ticks: lo.abs_diff(estimate), above_ticks: hi.abs_diff(estimate) };
-        self.whole = self.whole.widest(whole);
-        let [of_from, of_to] = self.ticks.get_or_insert([(from, from), (to, to)]);
-        *of_from = (of_from.0.min(from), of_from.1.max(from));
-        *of_to = (of_to.0.min(to), of_to.1.max(to));
+        self.add_some(&[true], [&[estimate], &[lo], &[hi]], [&[from], &[to]]);
+    }
+
+    /// Adds the durations of some rows, each within its interval.
+    fn add_some(&mut self, added: &[bool], [estimate, lo, hi]: [&[i64]; 3], [from, to]: [&[i64]; 2]) {
+        let mut whole = self.whole;
+        let none = [(i64::MAX, i64::MIN); 2];
+        let [mut of_from, mut of_to] = none;
+        let rows = added.iter().zip(estimate).zip(lo).zip(hi).zip(from).zip(to);
+        for (((((&added, &estimate), &lo), &hi), &from), &to) in rows {
+            if added {
+                whole.below_ticks = whole.below_ticks.max(estimate.wrapping_sub(lo).cast_unsigned());
+                whole.above_ticks = whole.above_ticks.max(hi.wrapping_sub(estimate).cast_unsigned());
+                of_from = (of_from.0.min(from), of_from.1.max(from));
+                of_to = (of_to.0.min(to), of_to.1.max(to));
+            }
+        }
+        if [of_from, of_to] == none {
+            return;
+        }
+        self.whole = whole;
+        let ticks = self.ticks.get_or_insert([of_from, of_to]);
+        for (all, some) in ticks.iter_mut().zip([of_from, of_to]) {
+            *all = (all.0.min(some.0), all.1.max(some.1));
+        }
     }
 }
 

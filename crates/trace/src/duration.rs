@@ -124,7 +124,7 @@ struct Placing<'a> {
 }
 
 impl<'a> Placing<'a> {
-    fn of(clocks: &Clocks, point: usize, column: &'a Column) -> Self {
+    fn of(clocks: &'a Clocks, point: usize, column: &'a Column) -> Self {
         let readings = clocks.own(point).is_none().then(|| Readings::of(clocks, point, column));
         Self { point, column, readings, stamps: OnceCell::new() }
     }
@@ -143,25 +143,46 @@ impl StageDurations {
         to: &[Stamp],
         together: impl Fn(usize) -> bool,
     ) -> Self {
-        Self::of_rows(from.len(), |row| match (from[row], to[row]) {
-            (Some(Ok(from)), Some(Ok(to))) if together(row) => clocks.measure(stage, from, to),
+        let counts = (0..from.len()).map(together).collect();
+        Self::of_rows(counts, from.iter().zip(to), |stamps| match stamps {
+            (Some(Ok(from)), Some(Ok(to))) => clocks.measure(stage, *from, *to),
             _ => None,
         })
     }
 
-    /// So many rows, with the values of each.
+    /// So many rows without a duration.
+    pub(crate) fn none(rows: usize) -> Self {
+        let none = || Column::nulls(rows);
+        Self { estimate: none(), lo: none(), hi: none() }
+    }
+
+    /// A row for each of `stamps`, with the values of those that count.
     #[inline]
-    pub(crate) fn of_rows(rows: usize, values: impl Fn(usize) -> Option<[i64; 3]>) -> Self {
-        let [mut estimates, mut lower, mut upper] = [(); 3].map(|()| vec![0; rows]);
-        let mut valid = vec![false; rows];
-        let places = estimates.iter_mut().zip(&mut lower).zip(&mut upper).zip(&mut valid);
-        for (row, (((estimate, lo), hi), valid)) in places.enumerate() {
-            if let Some(found) = values(row) {
-                ([*estimate, *lo, *hi], *valid) = (found, true);
+    pub(crate) fn of_rows<S>(
+        mut counts: Vec<bool>,
+        stamps: impl Iterator<Item = S>,
+        values: impl Fn(S) -> Option<[i64; 3]>,
+    ) -> Self {
+        let [mut estimates, mut lower, mut upper] = [(); 3].map(|()| vec![0; counts.len()]);
+        let places = estimates.iter_mut().zip(&mut lower).zip(&mut upper).zip(&mut counts);
+        for ((((estimate, lo), hi), counts), stamps) in places.zip(stamps) {
+            if *counts {
+                match values(stamps) {
+                    Some(found) => [*estimate, *lo, *hi] = found,
+                    None => *counts = false,
+                }
             }
         }
-        let column = |values| Column::of_rows(values, valid.clone());
+        let column = |values| Column::of_rows(values, counts.clone());
         Self { estimate: column(estimates), lo: column(lower), hi: column(upper) }
+    }
+
+    /// Which rows have a duration, where one of the columns says so for all three, and the three; an empty slice: all.
+    /// `None`: no row has one, or the columns differ.
+    pub(crate) fn parts(&self) -> Option<(&[bool], [&[i64]; 3])> {
+        let [estimate, lo, hi] = self.columns().map(|column| column.parts(0..column.len()));
+        let ((estimate, valid), (lo, valid_lo), (hi, valid_hi)) = (estimate?, lo?, hi?);
+        (valid == valid_lo && valid == valid_hi).then_some((valid, [estimate, lo, hi]))
     }
 }
 

@@ -20,7 +20,7 @@ mod text;
 
 use tickscope_tick::Place;
 
-use crate::Error;
+use crate::{Column, Error};
 
 pub use text::{LayoutText, nearest, suggestion};
 
@@ -228,6 +228,29 @@ impl Layout {
         })
     }
 
+    /// The same of each row of some traces, one column a point.
+    pub fn complete_rows(&self, points: &[Column]) -> Vec<bool> {
+        let rows = points.first().map_or(0, Column::len);
+        let mut complete = vec![false; rows];
+        let mut whole: Vec<Vec<bool>> = Vec::with_capacity(self.trunk);
+        for (point, column) in points.iter().enumerate().take(self.trunk) {
+            let before = &self.graph.predecessors[point];
+            let mut reached = vec![before.is_empty(); rows];
+            for &before in before {
+                reached.iter_mut().zip(&whole[before]).for_each(|(reached, &before)| *reached |= before);
+            }
+            match column.parts(0..rows) {
+                None => reached.fill(false),
+                Some((_, seen)) => reached.iter_mut().zip(seen).for_each(|(reached, &seen)| *reached &= seen),
+            }
+            if self.graph.is_end[point] {
+                complete.iter_mut().zip(&reached).for_each(|(complete, &reached)| *complete |= reached);
+            }
+            whole.push(reached);
+        }
+        complete
+    }
+
     /// Returns whether an id passed two points of the trunk, one of which leads to the other, and misses a point on
     /// every route between them.
     pub(crate) fn has_hole(&self, seen: impl Fn(usize) -> bool) -> bool {
@@ -311,6 +334,27 @@ mod tests {
 
     fn refusal(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> String {
         text(path, branches, rules).parse(None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn rows_are_complete_as_each_by_itself() {
+        let edges =
+            |of: &[&str]| LayoutText { edges: of.iter().map(|&edge| edge.into()).collect(), ..LayoutText::default() };
+        let fork = edges(&["a.x > a.y", "a.y > a.z", "a.x > b.y", "b.y > b.z", "b.y > a.z"]);
+        for text in [text(&["a.x", "a.y", "b.x"], &["a.y > b.y"], &[]), fork] {
+            let layout = text.parse(None).unwrap();
+            let points = layout.points().len();
+            let column =
+                |point: usize| (0..1_i64 << points).map(|row| (row & 1 << point != 0).then_some(row)).collect();
+            let columns: Vec<Column> = (0..points).map(column).collect();
+            let complete = layout.complete_rows(&columns);
+            assert!(complete.contains(&true) && complete.len() == 1 << points);
+            for (row, &complete) in complete.iter().enumerate() {
+                assert_eq!(complete, layout.is_complete(|point| columns[point].get(row).is_some()), "{row:b}");
+            }
+            let unseen = vec![Column::nulls(3); points];
+            assert_eq!(layout.complete_rows(&unseen), [false; 3]);
+        }
     }
 
     #[test]

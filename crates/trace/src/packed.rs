@@ -24,21 +24,34 @@ enum Offsets {
 
 impl Packed {
     /// Those numbers.
-    pub fn of(values: impl Iterator<Item = u64> + Clone) -> Self {
-        let (mut least, mut most) = (u64::MAX, 0);
-        for value in values.clone() {
-            least = least.min(value);
-            most = most.max(value);
+    pub fn of(values: &[u64]) -> Self {
+        let first = values.first().copied().unwrap_or_default();
+        // Most columns of ends are one number, which needs no comparison to tell.
+        if values.iter().fold(0, |differ, value| differ | (value ^ first)) == 0 {
+            return Self { least: first, most: first, offsets: Offsets::None };
         }
-        let offsets = values.map(|value| value.wrapping_sub(least));
-        let offsets = match most.wrapping_sub(least) {
-            0 => Offsets::None,
+        let (least, most) =
+            values.iter().fold((u64::MAX, 0), |(least, most), &value| (least.min(value), most.max(value)));
+        let offsets = values.iter().map(|value| value.wrapping_sub(least));
+        let offsets = match most - least {
             span if span <= u8::MAX.into() => Offsets::Bytes(offsets.map(|offset| offset as u8).collect()),
             span if span <= u16::MAX.into() => Offsets::Shorts(offsets.map(|offset| offset as u16).collect()),
             span if span <= u32::MAX.into() => Offsets::Words(offsets.map(|offset| offset as u32).collect()),
             _ => Offsets::Whole(offsets.collect()),
         };
         Self { least, most, offsets }
+    }
+
+    /// The sum of its `count` numbers.
+    pub fn sum(&self, count: usize) -> u128 {
+        let offsets = match &self.offsets {
+            Offsets::None => 0,
+            Offsets::Bytes(offsets) => offsets.iter().map(|&offset| u64::from(offset)).sum::<u64>().into(),
+            Offsets::Shorts(offsets) => offsets.iter().map(|&offset| u64::from(offset)).sum::<u64>().into(),
+            Offsets::Words(offsets) => offsets.iter().map(|&offset| u64::from(offset)).sum::<u64>().into(),
+            Offsets::Whole(offsets) => offsets.iter().map(|&offset| u128::from(offset)).sum(),
+        };
+        u128::from(self.least) * count as u128 + offsets
     }
 
     /// The least and the largest.
@@ -63,6 +76,21 @@ impl Packed {
             }
             Offsets::Words(offsets) => spread(buffer, offsets, |place, &offset| show(place, least + u64::from(offset))),
             Offsets::Whole(offsets) => spread(buffer, offsets, |place, &offset| show(place, least + offset)),
+        }
+    }
+}
+
+impl Packed {
+    /// Shows each of its `count` numbers, plus `shift` modulo 2^64.
+    #[inline]
+    pub fn each_shifted(&self, count: usize, shift: u64, mut show: impl FnMut(u64)) {
+        let base = self.least.wrapping_add(shift);
+        match &self.offsets {
+            Offsets::None => (0..count).for_each(|_| show(base)),
+            Offsets::Bytes(offsets) => offsets.iter().for_each(|&offset| show(base.wrapping_add(offset.into()))),
+            Offsets::Shorts(offsets) => offsets.iter().for_each(|&offset| show(base.wrapping_add(offset.into()))),
+            Offsets::Words(offsets) => offsets.iter().for_each(|&offset| show(base.wrapping_add(offset.into()))),
+            Offsets::Whole(offsets) => offsets.iter().for_each(|&offset| show(base.wrapping_add(offset))),
         }
     }
 }

@@ -4,7 +4,9 @@
 //! one before it was. Guarantees: the values that [`Clocks::measure`] has of each two stamps by themselves.
 //! Deliberately absent: stamps of other clocks, and clock maps between counters other than the reference.
 
-use tickscope_bracket::{Held, Near};
+use std::cell::OnceCell;
+
+use tickscope_bracket::{ClockMap, Held, Near, Placer};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::clocks::Way;
@@ -16,92 +18,152 @@ pub(crate) struct Readings<'a> {
     /// How far the counter may stand beyond what it reads.
     width: i64,
     /// Where they lie in the clock map of the counter; `None`: the counter is the reference.
-    mapped: Option<Mapped>,
+    mapped: Option<Mapped<'a>>,
 }
 
 /// Stamps in a clock map, by row; of no meaning where the row has no stamp, or the stamp no interval.
-struct Mapped {
+struct Mapped<'a> {
+    clock_map: &'a ClockMap,
     valid: Vec<bool>,
-    held: Vec<Held>,
-    /// Estimate, lower and upper end on the reference.
-    placed: Vec<[i64; 3]>,
+    /// On the reference.
+    estimate: Vec<i64>,
+    lo: Vec<i64>,
+    hi: Vec<i64>,
+    /// None of them is placed on an interval that is narrower.
+    narrowest: u64,
+    /// In the clock map, for spans that their slopes alone do not bound.
+    held: OnceCell<Vec<Held>>,
+}
+
+/// Where stamps lie on the reference, by row.
+struct Places<'v> {
+    /// Which rows have a stamp; empty: all.
+    stamped: &'v [bool],
+    /// Which of these have a place; empty: all.
+    valid: &'v [bool],
+    estimate: &'v [i64],
+    lo: &'v [i64],
+    /// Upper ends, but for `beyond`.
+    hi: &'v [i64],
+    beyond: i64,
 }
 
 impl<'a> Readings<'a> {
-    pub fn of(clocks: &Clocks, point: usize, raw: &'a Column) -> Self {
+    pub fn of(clocks: &'a Clocks, point: usize, raw: &'a Column) -> Self {
         let width = i64::try_from(clocks.width(point)).unwrap_or(i64::MAX);
-        Self { raw, width, mapped: Mapped::of(clocks, point, raw) }
+        let mapped = clocks.clock_map(point).map(|clock_map| Mapped::of(clock_map, width, raw));
+        Self { raw, width, mapped }
     }
 
     /// The durations from each of these stamps to that of `to` in the same row; `together`: whether the two are of one
     /// passage.
     pub fn until(&self, to: &Self, way: &Way<'_>, together: impl Fn(usize) -> bool) -> StageDurations {
         let rows = self.raw.len();
+        let (Some(start), Some(end)) = (self.places(), to.places()) else { return StageDurations::none(rows) };
+        let mut counts: Vec<bool> = (0..rows).map(together).collect();
+        for known in [start.stamped, start.valid, end.stamped, end.valid] {
+            counts.iter_mut().zip(known).for_each(|(counts, &known)| *counts &= known);
+        }
         match way {
-            Way::Reference => StageDurations::of_rows(rows, |row| {
-                let [[from, from_last], [to, to_last]] = [self.read(row)?, to.read(row)?];
-                let values = [to.checked_sub(from)?, to.checked_sub(from_last)?, to_last.checked_sub(from)?];
-                together(row).then_some(values)
-            }),
-            Way::Across => StageDurations::of_rows(rows, |row| {
-                let [[from, from_lo, from_hi], [to, to_lo, to_hi]] = [self.placed(row)?, to.placed(row)?];
-                let values = [to.checked_sub(from)?, to_lo.checked_sub(from_hi)?, to_hi.checked_sub(from_lo)?];
-                within(values).filter(|_| together(row))
-            }),
-            Way::Mapped(clock_map) => StageDurations::of_rows(rows, |row| {
-                let (start, end) = (self.held(row)?, to.held(row)?);
-                let [[from, from_last], [last, to_last]] = [self.read(row)?, to.read(row)?];
-                let apart = [last.checked_sub(from_last)?, to_last.checked_sub(from)?].map(Span::<Local>::new);
-                let apart = Interval::new(apart[0], apart[1]).ok()?;
-                let estimate = to.placed(row)?[0].checked_sub(self.placed(row)?[0])?;
-                let bounds: Interval<Span<Reference>> = clock_map.span_between(start, end, apart)?;
-                within([estimate, bounds.lo().get(), bounds.hi().get()]).filter(|_| together(row))
-            }),
+            Way::Mapped(clock_map) => self.apart_on_counter(to, clock_map, [&start, &end], counts),
+            Way::Reference | Way::Across => start.until(&end, counts),
         }
     }
 
-    /// The ticks that the counter may have stood at.
-    #[inline]
-    fn read(&self, row: usize) -> Option<[i64; 2]> {
-        let raw = self.raw.get(row)?;
-        Some([raw, raw.checked_add(self.width)?])
+    /// The durations between stamps of one counter, at the slopes of its clock map.
+    fn apart_on_counter(
+        &self,
+        to: &Self,
+        clock_map: &ClockMap,
+        [start, end]: [&Places<'_>; 2],
+        counts: Vec<bool>,
+    ) -> StageDurations {
+        let rows = counts.len();
+        let [from_raw, to_raw] = [self.raw, to.raw].map(|raw| raw.parts(0..rows).map_or(&[][..], |(raw, _)| raw));
+        let narrowest = self.mapped.as_ref().map_or(0, |mapped| mapped.narrowest);
+        let short = clock_map.short_spans(narrowest, self.width);
+        let estimates = start.estimate.iter().zip(end.estimate);
+        let stamps = from_raw.iter().zip(to_raw).zip(estimates).enumerate();
+        StageDurations::of_rows(counts, stamps, |(row, ((from_raw, &to_raw), (from, &to_estimate)))| {
+            let apart = to_raw.checked_sub(*from_raw)?;
+            let [least, most] = [apart.checked_sub(self.width)?, apart.checked_add(to.width)?];
+            let bounds = short.span(least, most).or_else(|| self.span(to, row, clock_map, [least, most]));
+            let ([lo, hi], estimate) = (bounds?, to_estimate.checked_sub(*from)?);
+            within([estimate, lo, hi])
+        })
     }
 
-    /// Estimate, lower and upper end on the reference.
-    #[inline]
-    fn placed(&self, row: usize) -> Option<[i64; 3]> {
-        match &self.mapped {
-            None => self.read(row).map(|[raw, last]| [raw, raw, last]),
-            Some(mapped) => mapped.valid[row].then(|| mapped.placed[row]),
-        }
+    /// Lower and upper end of a span that is not short.
+    #[inline(never)]
+    fn span(&self, to: &Self, row: usize, clock_map: &ClockMap, apart: [i64; 2]) -> Option<[i64; 2]> {
+        let apart = apart.map(Span::<Local>::new);
+        let apart = Interval::new(apart[0], apart[1]).ok()?;
+        let (start, end) = (self.held(row)?, to.held(row)?);
+        let bounds: Interval<Span<Reference>> = clock_map.span_between(start, end, apart)?;
+        Some([bounds.lo().get(), bounds.hi().get()])
     }
 
-    #[inline]
+    /// `None`: no row has a stamp.
+    fn places(&self) -> Option<Places<'_>> {
+        let rows = self.raw.len();
+        let (raw, stamped) = self.raw.parts(0..rows)?;
+        Some(match &self.mapped {
+            None => Places { stamped, valid: &[], estimate: raw, lo: raw, hi: raw, beyond: self.width },
+            Some(Mapped { valid, estimate, lo, hi, .. }) => Places { stamped, valid, estimate, lo, hi, beyond: 0 },
+        })
+    }
+
     fn held(&self, row: usize) -> Option<&Held> {
         let mapped = self.mapped.as_ref()?;
-        mapped.valid[row].then(|| &mapped.held[row])
+        mapped.held.get_or_init(|| mapped.held(self.raw, self.width)).get(row)
     }
 }
 
-impl Mapped {
-    fn of(clocks: &Clocks, point: usize, raw: &Column) -> Option<Self> {
-        let clock_map = clocks.clock_map(point)?;
-        let mut near = Near::default();
-        let mut place = |raw: i64| {
-            let held = clock_map.hold_near(clocks.while_read(point, raw)?, &mut near).ok()?;
-            let placed = clock_map.placed(&held)?;
-            let (lo, hi) = (placed.interval.lo(), placed.interval.hi());
-            Some((held, [placed.estimate, lo, hi].map(Tick::get)))
-        };
+impl Places<'_> {
+    /// The durations between stamps on the reference.
+    fn until(&self, to: &Self, counts: Vec<bool>) -> StageDurations {
+        let places = |places: &Self| places.estimate.iter().zip(places.lo).zip(places.hi);
+        let [beyond, to_beyond] = [self.beyond, to.beyond];
+        StageDurations::of_rows(counts, places(self).zip(places(to)), |(from, to)| {
+            let (((from, from_lo), from_hi), ((to, to_lo), to_hi)) = (from, to);
+            let lo = to_lo.checked_sub(from_hi.checked_add(beyond)?)?;
+            let hi = to_hi.checked_add(to_beyond)?.checked_sub(*from_lo)?;
+            within([to.checked_sub(*from)?, lo, hi])
+        })
+    }
+}
+
+impl<'a> Mapped<'a> {
+    fn of(clock_map: &'a ClockMap, width: i64, raw: &Column) -> Self {
         let rows = raw.len();
-        let mut all = Self { valid: vec![false; rows], held: vec![Held::default(); rows], placed: vec![[0; 3]; rows] };
-        let places = all.valid.iter_mut().zip(&mut all.held).zip(&mut all.placed);
-        for (row, ((valid, held), placed)) in places.enumerate() {
-            if let Some(found) = raw.get(row).and_then(&mut place) {
-                (*valid, *held, *placed) = (true, found.0, found.1);
+        let [mut estimate, mut lo, mut hi] = [(); 3].map(|()| vec![0; rows]);
+        let (mut valid, mut narrowest) = (vec![true; rows], u64::MAX);
+        let (stamps, stamped) = raw.parts(0..rows).unwrap_or_default();
+        let mut placer = Placer::new(clock_map, width);
+        let places = estimate.iter_mut().zip(&mut lo).zip(&mut hi).zip(&mut valid);
+        for (row, ((((estimate, lo), hi), valid), &stamp)) in places.zip(stamps).enumerate() {
+            if !stamped.is_empty() && !stamped[row] {
+                continue;
+            }
+            match placer.place(stamp) {
+                Some(place) => {
+                    [*estimate, *lo, *hi] = place;
+                    narrowest = narrowest.min(hi.abs_diff(*lo));
+                }
+                None => *valid = false,
             }
         }
-        Some(all)
+        Self { clock_map, valid, estimate, lo, hi, narrowest, held: OnceCell::new() }
+    }
+
+    /// Of rows with a place.
+    fn held(&self, raw: &Column, width: i64) -> Vec<Held> {
+        let mut near = Near::default();
+        let mut hold = |raw: i64| {
+            let ticks = Interval::new(Tick::new(raw), Tick::new(raw.checked_add(width)?)).ok()?;
+            self.clock_map.hold_near(ticks, &mut near).ok()
+        };
+        raw.iter().map(|raw| raw.and_then(|&raw| hold(raw)).unwrap_or_default()).collect()
     }
 }
 

@@ -88,16 +88,20 @@ pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations
         let of = &layout.stages()[whole];
         let mut counts = vec![true; traces.len()];
         route.iter().chain([&whole]).for_each(|&part| durations.stages()[part].keep_measured(&mut counts));
-        let counts = |&row: &usize| counts[row] && !(repeats && traces.repeats(row, [of.from, of.to]));
-        let rows: Vec<usize> = (0..traces.len()).filter(counts).collect();
-        if rows.is_empty() {
+        if repeats {
+            let is_new = |row: usize| !traces.repeats(row, [of.from, of.to]);
+            counts.iter_mut().enumerate().for_each(|(row, counts)| *counts &= is_new(row));
+        }
+        let rows = counts.iter().filter(|&&counts| counts).count() as u64;
+        if rows == 0 {
             continue;
         }
-        let sums = |stage: usize| Sums::of(&durations.stages()[stage], &rows);
+        let counts: Vec<u64> = counts.into_iter().map(|counts| if counts { u64::MAX } else { 0 }).collect();
+        let sums = |stage: usize| Sums::of(&durations.stages()[stage], &counts);
         let of = sums(whole);
         for part in parts {
             let is_whole = part == whole || route.len() == 1;
-            let share = Share { whole, is_whole, traces: rows.len() as u64, part: sums(part), of };
+            let share = Share { whole, is_whole, traces: rows, part: sums(part), of };
             tallies.get_mut(part).into_iter().for_each(|tally| Share::merge_into(&mut tally.share, Some(share)));
         }
     }
@@ -106,12 +110,11 @@ pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations
 impl StageDurations {
     /// Takes the rows that have no duration out of `rows`.
     fn keep_measured(&self, rows: &mut [bool]) {
-        for column in self.columns() {
-            match column.parts(0..rows.len()) {
-                None => rows.fill(false),
-                Some((_, valid)) => rows.iter_mut().zip(valid).for_each(|(row, &valid)| *row &= valid),
-            }
+        if let Some((valid, _)) = self.parts() {
+            return rows.iter_mut().zip(valid).for_each(|(row, &valid)| *row &= valid);
         }
+        let has_all = |row: usize| self.values(row).is_some();
+        rows.iter_mut().enumerate().for_each(|(row, counts)| *counts &= has_all(row));
     }
 }
 
@@ -151,11 +154,11 @@ impl Share {
 }
 
 impl Sums {
-    /// Those of some rows, all of which have a duration.
-    fn of(stage: &StageDurations, rows: &[usize]) -> Self {
+    /// Those of the rows that count, all bits of one set, all of which have a duration.
+    fn of(stage: &StageDurations, counts: &[u64]) -> Self {
         let [estimate, lo, hi] = stage.columns().map(|column| {
             let values = column.parts(0..column.len()).map_or(&[][..], |(values, _)| values);
-            rows.iter().filter_map(|&row| values.get(row)).map(|&ticks| i128::from(ticks)).sum()
+            sum_of(values, counts)
         });
         Self { estimate, lo, hi }
     }
@@ -171,6 +174,21 @@ impl Sums {
     }
 }
 
+/// The sum of fewer than 2^31 numbers that count, all bits of one set. By halves, whose sums stay within 64 bits, and
+/// without signs, so that two or more are added at once.
+fn sum_of(values: &[i64], counts: &[u64]) -> i128 {
+    const HALF: u32 = 32;
+    const SHIFT: u64 = 1 << 63;
+    let (mut upper, mut lower, mut counted) = (0, 0, 0);
+    for (&value, &counts) in values.iter().zip(counts) {
+        let shifted = (value.cast_unsigned() ^ SHIFT) & counts;
+        upper += shifted >> HALF;
+        lower += shifted & (u64::MAX >> HALF);
+        counted += counts & 1;
+    }
+    (i128::from(upper) << HALF) + i128::from(lower) - i128::from(counted) * i128::from(SHIFT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +196,17 @@ mod tests {
     fn share(part: [i128; 3], of: [i128; 3]) -> Option<[i64; 3]> {
         let sums = |[lo, estimate, hi]: [i128; 3]| Sums { estimate, lo, hi };
         Share { whole: 0, is_whole: false, traces: 1, part: sums(part), of: sums(of) }.per_million()
+    }
+
+    #[test]
+    fn a_sum_by_halves_is_that_of_the_numbers_that_count() {
+        let values = [i64::MIN, -1, 0, 1, i64::MAX, i64::MIN, 1 << 32, -(1 << 32) - 5, i64::MAX, i64::MAX, 7];
+        for chosen in 0_u32..1 << values.len() {
+            let counts = |row: usize| chosen & 1 << row != 0;
+            let words: Vec<u64> = (0..values.len()).map(|row| if counts(row) { u64::MAX } else { 0 }).collect();
+            let some = values.iter().enumerate().filter(|&(row, _)| counts(row));
+            assert_eq!(sum_of(&values, &words), some.map(|(_, &value)| i128::from(value)).sum::<i128>());
+        }
     }
 
     #[test]

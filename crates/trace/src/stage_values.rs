@@ -26,9 +26,9 @@ pub struct QuantileBounds {
 pub struct StageValues {
     count: usize,
     chunks: Vec<Chunk>,
-    /// Estimates, lower ends and upper ends that are not packed yet.
-    open: [Vec<i64>; 3],
-    /// Sums of what is packed.
+    /// Those that are not packed yet, as a [`Chunk`] has them.
+    open: [Vec<u64>; 3],
+    /// Sums of what is packed: of estimates, of lower ends, of upper ends.
     sums: [i128; 3],
     /// All of them in order, where somebody asked for that.
     sorted: [Vec<i64>; 3],
@@ -64,29 +64,35 @@ impl StageValues {
     /// [`crate::tally`].
     pub fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations, stage: usize) {
         let (Some(of), Some(columns)) = (layout.stages().get(stage), durations.stages().get(stage)) else { return };
-        let all = 0..traces.len();
-        let parts = columns.columns().map(|column| column.parts(all.clone()));
-        let [Some((estimate, valid)), Some((lo, valid_lo)), Some((hi, valid_hi))] = parts else { return };
-        let is_valid = |row: usize| [valid, valid_lo, valid_hi].iter().all(|valid| valid.is_empty() || valid[row]);
         let repeats = traces.has_repeats();
-        if !repeats && valid.is_empty() && valid_lo.is_empty() && valid_hi.is_empty() {
-            return self.extend([estimate, lo, hi]);
-        }
-        let counts = |row: &usize| is_valid(*row) && !(repeats && traces.repeats(*row, [of.from, of.to]));
-        let mut first = 0;
-        while let Some(begin) = (first..all.end).find(counts) {
-            let end = (begin..all.end).find(|row| !counts(row)).unwrap_or(all.end);
-            for (open, values) in self.open.iter_mut().zip([estimate, lo, hi]) {
-                open.extend_from_slice(&values[begin..end]);
+        match columns.parts().filter(|_| !repeats) {
+            Some(([], values)) => self.add_some(&vec![true; values[0].len()], values),
+            Some((valid, values)) => self.add_some(valid, values),
+            None => {
+                let counts = |row: &usize| !(repeats && traces.repeats(*row, [of.from, of.to]));
+                let some = (0..traces.len()).filter(counts).filter_map(|row| columns.values(row));
+                some.for_each(|values| self.push(values));
             }
-            first = end;
         }
         self.pack_many();
     }
 
+    /// Adds the values that count. Each is written, and the next one goes over it where it does not.
+    fn add_some(&mut self, counts: &[bool], [estimates, lower, upper]: [&[i64]; 3]) {
+        let first = self.open[0].len();
+        self.open.iter_mut().for_each(|open| open.resize(first + counts.len(), 0));
+        let [open, below, above] = self.open.each_mut().map(|open| &mut open[first..][..counts.len()]);
+        let mut next = 0;
+        for (((&counts, &estimate), &lo), &hi) in counts.iter().zip(estimates).zip(lower).zip(upper) {
+            [open[next], below[next], above[next]] = packable([estimate, lo, hi]);
+            next += usize::from(counts);
+        }
+        self.open.iter_mut().for_each(|open| open.truncate(first + next));
+    }
+
     /// Adds one duration: estimate, lo, hi, in ticks of the reference.
     pub fn push(&mut self, values: [i64; 3]) {
-        self.open.iter_mut().zip(values).for_each(|(open, value)| open.push(value));
+        self.open.iter_mut().zip(packable(values)).for_each(|(open, value)| open.push(value));
         if self.open[0].len() >= MOST_OF_A_CHUNK {
             self.pack_many();
         }
@@ -97,11 +103,7 @@ impl StageValues {
         self.count += other.count;
         self.chunks.append(&mut other.chunks);
         self.sums.iter_mut().zip(other.sums).for_each(|(all, more)| *all += more);
-        self.extend(other.open.each_ref().map(Vec::as_slice));
-    }
-
-    fn extend(&mut self, values: [&[i64]; 3]) {
-        self.open.iter_mut().zip(values).for_each(|(open, values)| open.extend_from_slice(values));
+        self.open.iter_mut().zip(&other.open).for_each(|(open, values)| open.extend_from_slice(values));
         self.pack_many();
     }
 
@@ -116,22 +118,17 @@ impl StageValues {
     /// Packs all that is open.
     fn pack(&mut self) {
         let open = std::mem::take(&mut self.open);
-        let [estimates, lower, upper] = &open;
-        for first in (0..estimates.len()).step_by(MOST_OF_A_CHUNK) {
-            let all = first..estimates.len().min(first + MOST_OF_A_CHUNK);
-            self.take([estimates, lower, upper].map(|values| &values[all.clone()]));
+        for first in (0..open[0].len()).step_by(MOST_OF_A_CHUNK) {
+            let all = first..open[0].len().min(first + MOST_OF_A_CHUNK);
+            let chunk = Chunk::of(open.each_ref().map(|values| &values[all.clone()]));
+            self.sums.iter_mut().zip(chunk.sums()).for_each(|(all, sum)| *all += sum);
+            self.count += chunk.values;
+            self.chunks.push(chunk);
         }
         self.open = open.map(|mut values| {
             values.clear();
             values
         });
-    }
-
-    fn take(&mut self, values: [&[i64]; 3]) {
-        self.sums.iter_mut().zip(values).for_each(|(all, values)| *all += sum(values));
-        let chunk = Chunk::of(values);
-        self.count += chunk.values;
-        self.chunks.push(chunk);
     }
 
     /// The quantile with its bounds; `None` without values.
@@ -185,10 +182,15 @@ impl StageValues {
         let mut counts: Vec<Vec<u64>> = windows.iter().map(|window| vec![0; window.parts()]).collect();
         let mut buffer = [0; MOST_OF_A_CHUNK];
         for chunk in &self.chunks {
+            if side == Side::Estimate {
+                let windows = windows.iter().zip(&mut counts);
+                windows.for_each(|(window, counts)| chunk.count_estimates(window, counts));
+                continue;
+            }
             let values = &mut buffer[..chunk.values];
             chunk.read(side, values);
             for (window, counts) in windows.iter().zip(&mut counts) {
-                window.count(values, counts);
+                values.iter().for_each(|value| window.count(value.wrapping_sub(window.first) as u64, counts));
             }
         }
         for one in sought.iter_mut().filter(|one| one.window.is_open()) {
@@ -201,8 +203,9 @@ impl StageValues {
     /// The mean with its bounds: the true one lies between the means of the ends, rounded outward to a tick. `None`
     /// without values.
     pub fn mean(&self) -> Option<QuantileBounds> {
-        let count = Some((self.count + self.open[0].len()) as i128).filter(|&count| count > 0)?;
-        let sums = self.sums.iter().zip(&self.open).map(|(packed, open)| packed + sum(open));
+        let open = Chunk::of(self.open.each_ref().map(Vec::as_slice));
+        let count = Some((self.count + open.values) as i128).filter(|&count| count > 0)?;
+        let sums = self.sums.iter().zip(open.sums()).map(|(packed, open)| packed + open);
         let [estimate, lo, hi] = <[i128; 3]>::try_from(sums.collect::<Vec<_>>()).ok()?;
         let near = (2 * estimate + count).div_euclid(2 * count);
         let [estimate, lo, hi] = [near, lo.div_euclid(count), -(-hi).div_euclid(count)].map(i64::try_from);
@@ -233,14 +236,16 @@ impl StageValues {
 }
 
 impl Chunk {
-    fn of([estimates, lower, upper]: [&[i64]; 3]) -> Self {
-        let apart = |(low, high): (&i64, &i64)| high.wrapping_sub(*low) as u64;
-        Self {
-            values: estimates.len(),
-            estimate: Packed::of(estimates.iter().copied().map(in_order)),
-            below: Packed::of(lower.iter().zip(estimates).map(apart)),
-            above: Packed::of(estimates.iter().zip(upper).map(apart)),
-        }
+    fn of([estimates, below, above]: [&[u64]; 3]) -> Self {
+        let [estimate, below, above] = [estimates, below, above].map(Packed::of);
+        Self { values: estimates.len(), estimate, below, above }
+    }
+
+    /// Of estimates, lower ends and upper ends, each of which is on its side of the estimate.
+    fn sums(&self) -> [i128; 3] {
+        let sum = |column: &Packed| column.sum(self.values) as i128;
+        let estimate = sum(&self.estimate) - self.values as i128 * i128::from(in_order(0));
+        [estimate, estimate - sum(&self.below), estimate + sum(&self.above)]
     }
 
     fn reach(&self, side: Side) -> &Packed {
@@ -258,6 +263,13 @@ impl Chunk {
         };
         // An end outside of 64 bits is no value's.
         [least, most].map(|end| end.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+
+    /// Counts its estimates within a window by part.
+    fn count_estimates(&self, window: &Window, counts: &mut [u64]) {
+        let window = *window;
+        let first = in_order(window.first).wrapping_neg();
+        self.estimate.each_shifted(self.values, first, |offset| window.count(offset, counts));
     }
 
     /// Its values of a side, in the order in which they came.
@@ -308,14 +320,11 @@ impl Window {
         (self.length >> self.bits) as usize + 1
     }
 
-    /// Counts the values within it by part.
-    fn count(&self, values: &[i64], counts: &mut [u64]) {
-        let (first, length, bits) = (self.first, self.length, self.bits);
-        for value in values {
-            let offset = value.wrapping_sub(first) as u64;
-            if offset <= length {
-                counts[(offset >> bits) as usize] += 1;
-            }
+    /// Counts a value that lies so far from its first one, modulo 2^64, by part if it is within.
+    #[inline]
+    fn count(&self, offset: u64, counts: &mut [u64]) {
+        if offset <= self.length {
+            counts[(offset >> self.bits) as usize] += 1;
         }
     }
 }
@@ -344,9 +353,10 @@ impl Sought {
     }
 }
 
-/// Their sum; no count of 64-bit numbers that memory holds exceeds 128 bits.
-fn sum(values: &[i64]) -> i128 {
-    values.iter().map(|&value| i128::from(value)).sum()
+/// A duration as a [`Chunk`] has it.
+#[inline]
+fn packable([estimate, lo, hi]: [i64; 3]) -> [u64; 3] {
+    [in_order(estimate), estimate.wrapping_sub(lo).cast_unsigned(), hi.wrapping_sub(estimate).cast_unsigned()]
 }
 
 /// A number without a sign that compares as `value` does.
