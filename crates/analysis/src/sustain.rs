@@ -369,8 +369,9 @@ impl Load {
         moments.map(mean).collect()
     }
 
-    /// Growth of `of` in two comparisons, each with the number of pieces that it took: the least of the second half less
-    /// the least of the first; the least of the last quarter less that of the earlier quarter whose least is largest.
+    /// Growth of `of` in two comparisons, each with the number of pieces that it took: the least of the second half
+    /// less the least of the first; the least of the last quarter less that of the quarter before it whose least is
+    /// largest.
     /// `of(moment, 1)` is the upper end of a piece, for the earlier part; `of(moment, 0)` the lower, for the later one.
     fn grown(&self, of: impl Fn(&Moment, usize) -> Option<i128>) -> Option<impl Iterator<Item = (i128, usize)>> {
         let least = |moments: &[Moment], at| moments.iter().filter_map(|moment| of(moment, at)).min();
@@ -605,8 +606,8 @@ mod tests {
             let verdict = of(&mut load);
             (verdict, load.backlog_ppm().unwrap(), load.lag_ppm().unwrap())
         };
-        // A hundredth of what arrives stays unanswered, less 1 % of that: all of it where the overload began half-way or
-        // before; 57 % of it where it began at 62 %, within the quarter that the last one is compared with.
+        // A hundredth of what arrives stays unanswered, less 1 % of that: all of it where the overload began half-way
+        // or before; 57 % of it where it began at 62 %, within the quarter that the last one is compared with.
         for (from, backlog) in [(2_500_000, 9_900), (5_000_000, 9_900), (6_200_000, 5_643)] {
             let (verdict, grown, lag) = late(from, 1_010);
             assert_eq!(verdict, SustainVerdict::Backlog, "from {from}: {grown}");

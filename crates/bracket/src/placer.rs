@@ -126,6 +126,10 @@ mod tests {
         (rate, end(), end()).prop_map(|(rate, local, reference)| [rate, local, reference])
     }
 
+    fn step() -> impl Strategy<Value = i64> {
+        prop_oneof![4 => 0_i64..40, 2 => 0_i64..700, 1 => -9_000_i64..9_000]
+    }
+
     proptest! {
         #[test]
         fn property_readings_one_after_the_other_are_placed_as_each_by_itself(
@@ -133,7 +137,7 @@ mod tests {
             ends in ends(),
             rho_ppb in prop_oneof![Just(0_u32), Just(50_000), Just(3_000_000)],
             width in prop_oneof![Just(0_i64), Just(1), Just(26), Just(5_000)],
-            steps in prop::collection::vec(prop_oneof![4 => 0_i64..40, 2 => 0_i64..700, 1 => -9_000_i64..9_000], 1..300),
+            steps in prop::collection::vec(step(), 1..300),
         ) {
             let Some(clock_map) = clock_map(&delays, ends, rho_ppb) else { return Ok(()) };
             let mut placer = Placer::new(&clock_map, width);

@@ -1,7 +1,7 @@
 //! Distances between two readings of one counter that are so short that the cone alone bounds them.
 //!
-//! Idea: what holds either end on the reference is open by far more than two slopes differ over a short distance, so the
-//! difference of the ends bounds nothing that the slopes do not (`docs/proof.md`, "Durations 5"). Guarantees: the
+//! Idea: what holds either end on the reference is open by far more than two slopes differ over a short distance, so
+//! the difference of the ends bounds nothing that the slopes do not (`docs/proof.md`, "Durations"). Guarantees: the
 //! interval that [`ClockMap::span_between`] has of the same two readings, or none.
 
 use crate::{ClockMap, Cone, LIMIT_TICKS};
