@@ -11,19 +11,25 @@ final class Stamps extends ChannelDuplexHandler {
     private static final Point RECEIVED = Point.of("received", Ordering.AFTER);
     private static final Point REPLY = Point.of("reply", Ordering.BEFORE);
     private long id;
+    private boolean isStamped;
 
     @Override
     public void channelRead(ChannelHandlerContext context, Object message) {
         if (message instanceof HttpRequest) {
-            id = Long.parseLong(((HttpRequest) message).headers().get("Id"));
-            RECEIVED.stamp(id);
+            try {
+                id = Long.parseLong(((HttpRequest) message).headers().get("Id"));
+                isStamped = true;
+                RECEIVED.stamp(id);
+            } catch (NumberFormatException e) {
+                isStamped = false; // it is answered all the same
+            }
         }
         context.fireChannelRead(message);
     }
 
     @Override
     public void write(ChannelHandlerContext context, Object message, ChannelPromise promise) {
-        if (message instanceof HttpResponse) {
+        if (isStamped && message instanceof HttpResponse) {
             REPLY.stamp(id);
         }
         context.write(message, promise);

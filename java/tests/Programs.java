@@ -1,4 +1,6 @@
 import com.sun.management.ThreadMXBean;
+import java.io.FileInputStream;
+import java.io.InputStream;
 import java.lang.management.ManagementFactory;
 import java.lang.reflect.Method;
 import java.net.URL;
@@ -8,9 +10,13 @@ import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import tickscope.Ids;
 import tickscope.Ordering;
 import tickscope.Point;
@@ -31,7 +37,10 @@ public final class Programs {
             case "one": one(); break;
             case "counter": counter(); break;
             case "interrupted": interrupted(); break;
+            case "disturbed": disturbed(); break;
             case "threads": threads(count); break;
+            case "cleared": cleared(count); break;
+            case "many": many(count); break;
             case "virtual": virtual(count); break;
             case "for-ever": forEver(count, Path.of(words[2])); break;
             case "bytes": bytes(); break;
@@ -63,6 +72,52 @@ public final class Programs {
         Thread.currentThread().interrupt();
         Passed.POINT.stamp(1);
         System.out.println(Tickscope.isOn() + " " + Thread.interrupted() + " " + Tickscope.counter());
+    }
+
+    /** The thread that loads the library is interrupted again and again meanwhile. */
+    private static void disturbed() {
+        Thread disturbed = Thread.currentThread();
+        AtomicBoolean isLoaded = new AtomicBoolean();
+        new Thread(() -> {
+            for (int i = 0; i < 300 && !isLoaded.get(); i++) {
+                disturbed.interrupt();
+                LockSupport.parkNanos(1_000_000);
+            }
+        }).start();
+        Passed.POINT.stamp(1);
+        isLoaded.set(true);
+        System.out.println(Tickscope.isOn() + " " + Thread.interrupted() + " " + Tickscope.counter());
+    }
+
+    /** Tasks of the common pool, which clears after each what is local to its thread. */
+    private static void cleared(int count) {
+        for (int i = 0; i < count; i++) {
+            long id = i;
+            CompletableFuture.runAsync(() -> Passed.POINT.stamp(id)).join();
+        }
+        CompletableFuture.runAsync(Passed.POINT::close).join();
+    }
+
+    /** As many threads that live at once, each with a stamp; then whether the program can still open a file. */
+    private static void many(int count) throws Exception {
+        CountDownLatch stamped = new CountDownLatch(count), over = new CountDownLatch(1);
+        for (int i = 0; i < count; i++) {
+            long id = i;
+            new Thread(() -> {
+                Passed.POINT.stamp(id);
+                stamped.countDown();
+                try {
+                    over.await();
+                } catch (InterruptedException e) {
+                    throw new AssertionError(e); // by nobody
+                }
+            }).start();
+        }
+        stamped.await();
+        try (InputStream file = new FileInputStream("/proc/self/comm")) {
+            System.out.println("opened");
+        }
+        over.countDown();
     }
 
     /** Threads that each end after a stamp; then one of this thread, which waits for the end of its input. */

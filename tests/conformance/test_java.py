@@ -133,8 +133,9 @@ def test_e2e_a_client_in_java_and_a_server_in_c_give_one_table(home, counter, co
 
 
 def test_a_counter_that_drifts_or_has_an_offset_is_refused_and_a_channel_has_one_owner(program):
-    told, _ = program.end(java("tickscope.Checks"))
+    told, _ = program.end(["sh", "-c", 'umask 0; exec "$@"', "sh", *java("tickscope.Checks")])
     assert dict(line.split(" ", 1) for line in told.splitlines()) == {
+        "unpacked": "rw-------",
         "claims": "true false true",
         "waited": "true",
         "itself": "is the counter",
@@ -216,12 +217,37 @@ def test_a_thread_that_is_interrupted_loads_the_library_and_stays_interrupted(ho
     assert program.ids() == [1]
 
 
+@EVERY_JAVA
+def test_a_thread_that_is_interrupted_while_it_loads_the_library_turns_no_points_off(home, program):
+    printed, said = program.end(java("Programs", "disturbed", home=home))
+    assert printed.startswith("true true the TSC") and said == []
+    program.collect()
+    assert program.ids() == [1]
+
+
+@EVERY_JAVA
+def test_a_thread_whose_locals_are_cleared_finds_its_channel_again(home, program):
+    """As the common pool does after each task; its pool has 256 entries, which no collector frees."""
+    flags = ["-Djava.util.concurrent.ForkJoinPool.common.parallelism=2"]
+    _, said = program.end(java("Programs", "cleared", "3000", home=home, flags=flags))
+    assert said == []
+    assert program.collect()["lost"] == 0
+    assert program.ids() == list(range(3000))
+    assert len(rows_of_channels(program.run)) <= 4
+
+
+def test_no_ended_thread_is_named_where_none_ended(program):
+    small = {"TICKSCOPE_BLOCK_BYTES": "4096", "TICKSCOPE_POOL_BYTES": "16384"}
+    _, (told,) = program.end(java("Programs", "many", "300"), **small)
+    assert "all 256 channels" in told and told.endswith("Raise TICKSCOPE_POOL_BYTES")
+
+
 def test_threads_without_a_channel_are_counted(program):
     """256 entries, which no collector frees, and blocks for four threads."""
     _, said = program.end(
         java("Programs", "threads", "300"), TICKSCOPE_BLOCK_BYTES="4096", TICKSCOPE_POOL_BYTES="16384"
     )
-    assert len(said) == 1 and "all 256 channels" in said[0]
+    assert len(said) == 1 and "all 256 channels" in said[0] and "256 are closed" in said[0]
     told = program.collect()
     counted = sum(of["dropped"] for of in channels(program.run))
     assert program.ids() == [0, 1, 2, 3] and counted == 252
@@ -386,6 +412,18 @@ def test_what_no_log_takes_is_told_counted_and_stored(command, tmp_path):  # noq
     assert [event["value"] for event in writer.events("stamps-unwritten")] == [3]
 
 
+def test_logs_leave_the_program_half_of_its_descriptors(program):
+    logs = program.stamps.parent / "logs"
+    logs.mkdir()
+    words = ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh", *java("Programs", "many", "200")]
+    printed, said = program.end(words, TICKSCOPE_POLICY="*=all", TICKSCOPE_LOGS=str(logs))
+    assert printed == "opened\n"
+    assert len(said) == 1 and "raise ulimit -n: a log takes a descriptor" in said[0]
+    assert len(list(logs.iterdir())) == 150
+    program.collect()
+    assert program.ids() == list(range(200))
+
+
 def test_first_and_last_are_those_of_each_policy_and_of_a_whole_stream(command, tmp_path):  # noqa: F811
     """The slots that are written in turn, a switch in mid-stream, a marker that ends it, and a kill."""
     writer = Writer(command, tmp_path, java("Steps"), {"TICKSCOPE_POLICY": "*=first-last"})
@@ -488,6 +526,15 @@ def test_a_stamp_directory_that_is_missing_or_no_directory_turns_points_off(prog
     assert "nowhere" in off(program, TICKSCOPE_DIR=str(program.stamps / "nowhere"))
     (program.stamps / f"uid-{os.geteuid()}").write_text("")
     assert f"uid-{os.geteuid()}" in off(program)
+
+
+def test_a_program_with_little_direct_memory_is_stamped_and_one_with_none_goes_on(program):
+    flags = ["-XX:MaxDirectMemorySize=32k"]
+    printed, said = program.end(java("Programs", "one", flags=flags))
+    assert "\ntrue " in printed and said == []
+    printed, said = program.end(java("Programs", "one", flags=["-XX:MaxDirectMemorySize=1k"]))
+    assert "\nfalse " in printed and said[-1].endswith("points are off")
+    assert [line.count("OutOfMemoryError") for line in said] == [1] * len(said)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -1,8 +1,10 @@
 """docs/java.md does what it says: its files are written and compiled, and its run gives its table."""
 
+import http.client
 import json
 import re
 import shutil
+import socket
 import subprocess
 import tomllib
 import zipfile
@@ -10,7 +12,7 @@ import zipfile
 import pytest
 from java import FLAGS, JAR, NATIVE, TREE, classes
 from test_java import free_port
-from test_minimal_writer import command  # noqa: F401
+from test_minimal_writer import command, wait_for  # noqa: F401
 
 PAGE = (TREE / "docs/java.md").read_text()
 EXAMPLE, NETTY = TREE / "examples/netty", TREE / "build/java/netty"
@@ -96,9 +98,31 @@ def test_the_repository_for_maven_and_gradle_has_the_jar_with_its_sources_and_do
     assert f"<version>{VERSION}</version>" in PAGE and f"dev.tickscope:tickscope:{VERSION}'" in PAGE
 
 
-@pytest.mark.skipif(
+WITH_NETTY = pytest.mark.skipif(
     not (NETTY / "pom.xml").exists(), reason="Netty is not here. java/fetch.sh examples/netty/pom.xml build/java/netty"
 )
+
+
+@WITH_NETTY
+def test_netty_answers_requests_without_a_number_too(tmp_path):
+    classes()  # builds the jar
+    path, port = f"{JAR}:{NETTY}/*:{tmp_path}", free_port()
+    subprocess.run(["javac", "-nowarn", "-d", tmp_path, "-cp", path, *EXAMPLE.glob("*.java")], check=True)
+    java = [shutil.which("java"), *NATIVE, *FLAGS, "-cp", path]
+    server = subprocess.Popen([*java, "Service", "127.0.0.1", str(port), tmp_path / "own.csv"])
+    try:
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        for headers in ({}, {"Id": "order-7"}, {"Id": "7"}):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/asked", headers=headers)
+            assert connection.getresponse().read() == b"/asked", headers
+            connection.close()
+    finally:
+        server.kill()
+        server.wait(60)
+
+
+@WITH_NETTY
 def test_e2e_each_stamp_of_netty_lies_between_two_readings_of_its_own_clock(command, tmp_path):  # noqa: F811
     classes()  # builds the jar
     (tmp_path / "Client.java").write_text(re.search(r"^```java Client.java\n(.*?)^```$", PAGE, re.M | re.S)[1])

@@ -5,6 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.invoke.VarHandle;
 import java.util.Locale;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * What stamps are read from, chosen once: the machine's counter by native code, else {@code System.nanoTime} as the
@@ -189,7 +190,9 @@ final class Counter {
 
     /** Brackets some 20 ms later, in which a rate that is another one shows. */
     private static long[][] bracketsLater(MethodHandle[] read, MethodHandle candidate) throws Throwable {
-        Thread.sleep(20);
+        for (long end = System.nanoTime() + 20_000_000; System.nanoTime() - end < 0;) {
+            LockSupport.parkNanos(end - System.nanoTime()); // an interrupt ends no more than this
+        }
         return brackets(read, candidate);
     }
 

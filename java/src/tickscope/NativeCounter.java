@@ -2,14 +2,22 @@ package tickscope;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Array;
+import java.nio.channels.Channels;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
+import java.util.HexFormat;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * The machine's counter by the library in the jar: on Java 22 and later by calls of the foreign-function interface
@@ -21,23 +29,19 @@ import java.util.Optional;
  */
 final class NativeCounter {
     private static final String[] NAMES = {"plain", "before", "after"};
+    private static final Set<PosixFilePermission> OWN = PosixFilePermissions.fromString("rw-------");
+    /** So small that hardly any direct memory is needed for it. */
+    private static final int WRITTEN_AT_ONCE = 4096;
 
     private NativeCounter() {}
 
     /** Readings without arguments, by number of their ordering. */
     static MethodHandle[] readings() throws Throwable {
-        boolean isInterrupted = Thread.interrupted(); // or the file that is written would be closed at once
+        Path library = Undisturbed.made(NativeCounter::unpacked);
         try {
-            Path library = unpacked();
-            try {
-                return isForeign() ? foreign(library) : jni(library);
-            } finally {
-                Files.deleteIfExists(library);
-            }
+            return isForeign() ? foreign(library) : jni(library);
         } finally {
-            if (isInterrupted) {
-                Thread.currentThread().interrupt();
-            }
+            Files.deleteIfExists(library);
         }
     }
 
@@ -56,15 +60,44 @@ final class NativeCounter {
         return Runtime.version().feature() >= 22;
     }
 
-    private static Path unpacked() throws IOException {
+    /** A file that nobody but this user has ever been able to write, under a name that nobody can guess. */
+    static Path unpacked() throws IOException {
         String name = "/tickscope/" + System.getProperty("os.arch") + "/libtickscope.so";
         try (InputStream library = NativeCounter.class.getResourceAsStream(name)) {
             if (library == null) {
                 throw new IOException("the jar has no " + name);
             }
-            Path file = Files.createTempFile("tickscope", ".so"); // 0600, of a name that nobody can guess
-            Files.copy(library, file, StandardCopyOption.REPLACE_EXISTING);
-            return file;
+            String unique = HexFormat.of().toHexDigits(new SecureRandom().nextLong());
+            Path file = Path.of(System.getProperty("java.io.tmpdir"), "tickscope" + unique + ".so");
+            byte[] bytes = library.readAllBytes();
+            try {
+                write(file, bytes);
+                expectOwn(file, bytes.length);
+                return file;
+            } catch (IOException | RuntimeException | Error e) {
+                Files.deleteIfExists(file);
+                throw e;
+            }
+        }
+    }
+
+    /** Writes a new file through the descriptor that made it, so that no other file of that name is written. */
+    private static void write(Path file, byte[] bytes) throws IOException {
+        var isNew = Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+        try (OutputStream into = Channels.newOutputStream(
+                Files.newByteChannel(file, isNew, PosixFilePermissions.asFileAttribute(OWN)))) {
+            for (int at = 0; at < bytes.length; at += WRITTEN_AT_ONCE) {
+                into.write(bytes, at, Math.min(WRITTEN_AT_ONCE, bytes.length - at));
+            }
+        }
+    }
+
+    private static void expectOwn(Path file, int length) throws IOException {
+        var found = Files.readAttributes(file, "unix:uid,mode,size", LinkOption.NOFOLLOW_LINKS);
+        boolean isOwn = found.get("uid").equals(Pool.effectiveUser()) && found.get("mode").equals(0100600);
+        if (!isOwn || !found.get("size").equals((long) length)) {
+            throw new IOException("expected " + file + " as a file of " + length + " bytes that this user alone can"
+                + " write, found " + found + ". Set java.io.tmpdir to a directory that is this user's alone");
         }
     }
 

@@ -31,6 +31,8 @@ public final class Point {
     private final boolean isOn;
     private final Choice choice = new Choice();
     private final ThreadLocal<Channel> own = new ThreadLocal<>();
+    /** By the number of a thread, its channel: common pools clear what is local to their threads after each task. */
+    private final Map<Long, Pool.Owned> found = new ConcurrentHashMap<>();
     private volatile Channel[] shared = new Channel[0];
     private volatile long lookAgainNs = System.nanoTime();
 
@@ -100,11 +102,18 @@ public final class Point {
 
     /** Closes this thread's channel here, as the thread's end does: what it stamped can be stored at once. */
     public void close() {
-        Channel channel = own.get();
-        if (channel != null) {
+        Pool.Owned opened = openedBefore();
+        if (opened != null) {
             own.remove();
-            Pool.HERE.close(channel);
+            Pool.HERE.close(opened);
         }
+    }
+
+    /** What this thread has opened here and not closed; null: nothing. */
+    private Pool.Owned openedBefore() {
+        Thread thread = Thread.currentThread();
+        Pool.Owned opened = found.get(thread.getId());
+        return opened != null && opened.isOf(thread) ? opened : null;
     }
 
     private Channel own() {
@@ -113,7 +122,8 @@ public final class Point {
     }
 
     private Channel openOwn() {
-        Channel opened = opened(Thread.currentThread());
+        Pool.Owned before = openedBefore();
+        Channel opened = before != null ? before.channel : opened(found);
         if (opened != null) {
             own.set(opened);
         }
@@ -121,9 +131,9 @@ public final class Point {
     }
 
     /** A new channel; null: there is no room, and the stamp is counted. */
-    private Channel opened(Thread thread) {
+    private Channel opened(Map<Long, Pool.Owned> found) {
         if (System.nanoTime() - lookAgainNs >= 0) {
-            Channel opened = Pool.HERE.open(name, ordering, choice, thread);
+            Channel opened = Pool.HERE.open(name, ordering, choice, found);
             if (opened != null) {
                 return opened;
             }

@@ -13,8 +13,10 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 
 /**
@@ -28,6 +30,8 @@ final class Pool {
     /** What this process stamps into; null: points are off. */
     static final Pool HERE = hereOrOff();
 
+    private static final int ZEROS = 4096;
+
     final Memory memory;
     final long instance;
     final int blockBytes;
@@ -40,23 +44,38 @@ final class Pool {
     private boolean isLogTold, isTableTold;
 
     /** A channel and its thread, which it outlives: whoever opens the next one closes it. */
-    private static final class Owned {
-        final WeakReference<Thread> thread;
+    static final class Owned {
         final Channel channel;
+        private final WeakReference<Thread> thread;
+        private final Map<Long, Owned> found;
+        private final long number;
 
-        Owned(Thread thread, Channel channel) {
+        /** Of a thread that can be found again by its number, as long as it lives. */
+        private Owned(Thread thread, Channel channel, Map<Long, Owned> found) {
             this.thread = new WeakReference<>(thread);
             this.channel = channel;
+            this.found = found;
+            number = thread.getId();
+            found.put(number, this);
         }
 
-        boolean hasEnded() {
+        /** Whether it is that thread's, for a program's own class of threads may give two the same number. */
+        boolean isOf(Thread other) {
+            return thread.get() == other;
+        }
+
+        private void close() {
+            found.remove(number, this);
+            channel.close();
+        }
+
+        private boolean hasEnded() {
             Thread alive = thread.get();
             return alive == null || !alive.isAlive();
         }
     }
 
     private static Pool hereOrOff() {
-        boolean isInterrupted = Thread.interrupted(); // or each file that is written would be closed at once
         try {
             Settings settings = Settings.of(System.getenv());
             if (settings == null) {
@@ -67,15 +86,19 @@ final class Pool {
                 Complaint.say("expected TICKSCOPE_WHEN_FULL as drop, the one that programs in Java have; found '"
                     + settings.whenFull + "'. Stamps that find no room are dropped and counted");
             }
-            return new Pool(settings);
-        } catch (IOException | RuntimeException | LinkageError e) {
-            String why = e instanceof IllegalArgumentException ? e.getMessage() : "cannot make the pool: " + e;
-            Complaint.say(why + "; points are off");
+            return Undisturbed.made(() -> new Pool(settings));
+        } catch (Throwable e) { // of whatever kind: memory or stack may have run out
+            sayOff(e);
             return null;
-        } finally {
-            if (isInterrupted) {
-                Thread.currentThread().interrupt();
-            }
+        }
+    }
+
+    private static void sayOff(Throwable cause) {
+        try {
+            boolean isSetting = cause instanceof IllegalArgumentException;
+            Complaint.say((isSetting ? cause.getMessage() : "cannot make the pool: " + cause) + "; points are off");
+        } catch (VirtualMachineError e) {
+            // What ended the pool has left nothing to say it with.
         }
     }
 
@@ -127,7 +150,7 @@ final class Pool {
         return PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(rights));
     }
 
-    private static int effectiveUser() throws IOException {
+    static int effectiveUser() throws IOException {
         for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
             if (line.startsWith("Uid:")) {
                 return Integer.parseInt(line.split("\\s+")[2]);
@@ -138,11 +161,12 @@ final class Pool {
 
     /** Writes zeros over the whole length: a file without its space ends the program when the tmpfs is full. */
     private void takeSpace() throws IOException {
-        ByteBuffer zeros = ByteBuffer.allocateDirect(1 << 16);
-        for (long at = 0; at < end; at += zeros.position()) {
-            zeros.clear().limit((int) Math.min(zeros.capacity(), end - at));
-            while (zeros.hasRemaining()) {
-                file.write(zeros, at + zeros.position());
+        ByteBuffer zeros = ByteBuffer.allocateDirect(ZEROS); // the program may have little direct memory left
+        ByteBuffer[] many = new ByteBuffer[16];
+        Arrays.setAll(many, i -> zeros.duplicate());
+        for (long at = 0; at < end; at += file.write(many)) {
+            for (int i = 0; i < many.length; i++) {
+                many[i].clear().limit((int) Math.max(0, Math.min(ZEROS, end - at - (long) i * ZEROS)));
             }
         }
     }
@@ -170,8 +194,11 @@ final class Pool {
         memory.release(Layout.POOL_STATE, Layout.POOL_CLOSED);
     }
 
-    /** Opens a channel for a thread, or for whoever claims it (null); null: there is no entry for it. */
-    synchronized Channel open(String point, Ordering ordering, Choice choice, Thread thread) {
+    /**
+     * Opens a channel for a thread, which finds it again in a point's map, or for whoever claims it (no map); null:
+     * there is no entry for it.
+     */
+    synchronized Channel open(String point, Ordering ordering, Choice choice, Map<Long, Owned> found) {
         closeEnded();
         int entry = freeEntry();
         if (entry == 0) {
@@ -180,17 +207,17 @@ final class Pool {
         Policy policy = settings.policyOf(point);
         int serial = memory.get(Layout.CHANNELS);
         memory.release(Layout.CHANNELS, serial + 1);
-        int number = thread == null ? 0 : ownThread();
+        int number = found == null ? 0 : ownThread();
         Channel channel = new Channel(this, entry, serial, number, policy, point, ordering, choice);
-        if (thread != null) {
-            owned.add(new Owned(thread, channel));
+        if (found != null) {
+            owned.add(new Owned(Thread.currentThread(), channel, found));
         }
         return channel;
     }
 
-    synchronized void close(Channel channel) {
-        if (owned.removeIf(of -> of.channel == channel)) {
-            channel.close();
+    synchronized void close(Owned own) {
+        if (owned.remove(own)) {
+            own.close();
         }
     }
 
@@ -198,23 +225,26 @@ final class Pool {
         owned.removeIf(of -> {
             boolean hasEnded = of.hasEnded();
             if (hasEnded) {
-                of.channel.close();
+                of.close();
             }
             return hasEnded;
         });
     }
 
     private int freeEntry() {
+        int closed = 0;
         for (int at = Layout.HEADER_BYTES; at < firstBlock; at += Layout.ENTRY_BYTES) {
+            closed += memory.look(at + Layout.ENTRY_STATE) == Layout.ENTRY_CLOSED ? 1 : 0;
             if (memory.exchange(at + Layout.ENTRY_STATE, Layout.ENTRY_FREE, Layout.ENTRY_OPENING)) {
                 return at;
             }
         }
         if (!isTableTold) {
             isTableTold = true;
-            Complaint.say("all " + entryCount + " channels of the pool are in use, those of ended threads too"
-                + " until a collector takes them; stamps of further threads and points are counted, not stored."
-                + " Collect while it runs, or raise TICKSCOPE_POOL_BYTES");
+            String remedy = closed == 0 ? "Raise" : closed + " are closed, and wait for a collector: collect while it"
+                + " runs, or raise";
+            Complaint.say("all " + entryCount + " channels of the pool are in use; stamps of further threads and points"
+                + " are counted, not stored. " + remedy + " TICKSCOPE_POOL_BYTES");
         }
         return 0;
     }
@@ -261,18 +291,19 @@ final class Pool {
     /** The log of a channel; null: there is none, which is told once. */
     synchronized Log log(int serial) {
         String place = settings.logs.isEmpty() ? "none" : settings.logs;
+        String remedy = "name a directory that this user can write";
         try {
             if (!settings.logs.isEmpty()) {
                 return Log.create(settings.logs, instance, serial);
             }
         } catch (IOException | RuntimeException e) {
             place += " (" + e + ")";
+            remedy = Log.isReserve(e) ? "raise ulimit -n: a log takes a descriptor" : remedy;
         }
         if (!isLogTold) {
             isLogTold = true;
             Complaint.say("expected TICKSCOPE_LOGS to name a directory for the logs of channels under the policy all;"
-                + " found " + place + ". Their stamps are kept as under buffered; name a directory that this user can"
-                + " write");
+                + " found " + place + ". Their stamps are kept as under buffered; " + remedy);
         }
         return null;
     }

@@ -1,5 +1,9 @@
 package tickscope;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+
 /** Prints what the library says of counters that are given, and of a claim: a line each, named by its first word. */
 public final class Checks {
     private static final int BRACKETS = 100;
@@ -10,7 +14,8 @@ public final class Checks {
         long at(long tick);
     }
 
-    public static void main(String[] none) throws InterruptedException {
+    public static void main(String[] none) throws Exception {
+        System.out.println("unpacked " + rightsOfUnpacked());
         System.out.println("claims " + claims());
         System.out.println("waited " + isTakenByWhoWaited());
         say("itself", tick -> tick);
@@ -20,6 +25,13 @@ public final class Checks {
         say("offset", tick -> tick - 1_000);
         say("behind", tick -> tick + 1_000);
         say("step", tick -> tick < LATER ? tick : tick + 2 * WIDTH);
+    }
+
+    private static String rightsOfUnpacked() throws Exception {
+        Path file = NativeCounter.unpacked();
+        String rights = PosixFilePermissions.toString(Files.getPosixFilePermissions(file));
+        Files.delete(file);
+        return rights;
     }
 
     /** Whether a channel can be claimed, again while it is, and after it was let go. */
