@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import tickscope
 from java import FLAGS, JAR, NATIVE, TREE
-from test_java import free_port, rows_of_channels
+from test_java import free_port, program, rows_of_channels  # noqa: F401
 from test_minimal_writer import command  # noqa: F401
 from test_stamps import stamps
 
@@ -85,6 +85,17 @@ def test_e2e_spans_of_a_trace_are_joined_over_two_services_that_nobody_touched(t
     assert {("ask.begin", "before"), ("ask.end", "after")} <= {
         (row["point"], row["ordering"]) for row in rows_of_channels(tmp_path / "run", "client")
     }
+
+
+def test_a_span_begins_and_ends_at_one_point_and_no_two_long_names_share_it(traced, program):  # noqa: F811
+    service = "com.example.shop.orders.OrderServiceImplementation"
+    names = ["GET", f"{service}.create", f"{service}.delete", "x" * 41]
+    _, said = program.end(traced("Traced", "names", *names))
+    assert said == []
+    program.collect()
+    cut = [f"{service[:32]}-{tickscope.id_of(name) % 2**64:016x}"[:41] for name in names[1:3]]
+    expected = {f"{name}.{end}" for name in ["GET", *cut, "x" * 41] for end in ("begin", "end")}
+    assert {row["point"]: row["stored"] for row in rows_of_channels(program.run)} == dict.fromkeys(expected, 1)
 
 
 def test_a_setting_that_is_none_is_told_and_the_service_goes_on(traced):

@@ -22,6 +22,10 @@ public final class Traced {
     private static final TextMapPropagator PROPAGATOR = SDK.getPropagators().getTextMapPropagator();
 
     public static void main(String[] words) throws Exception {
+        if (words[0].equals("names")) {
+            pass(words);
+            return;
+        }
         int port = Integer.parseInt(words[2]);
         if (words[0].equals("server")) {
             HttpServer server = HttpServer.create(new InetSocketAddress(words[1], port), 0);
@@ -29,6 +33,15 @@ public final class Traced {
             server.start();
         } else {
             ask(URI.create("http://" + words[1] + ":" + port + "/"), Integer.parseInt(words[3]));
+        }
+    }
+
+    /** A span of each further name, renamed before it ends. */
+    private static void pass(String[] names) {
+        for (int i = 1; i < names.length; i++) {
+            Span span = TRACER.spanBuilder(names[i]).startSpan();
+            span.updateName("renamed");
+            span.end();
         }
     }
 

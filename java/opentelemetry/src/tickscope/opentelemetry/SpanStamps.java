@@ -6,7 +6,11 @@ import io.opentelemetry.context.Context;
 import io.opentelemetry.sdk.trace.ReadWriteSpan;
 import io.opentelemetry.sdk.trace.ReadableSpan;
 import io.opentelemetry.sdk.trace.SpanProcessor;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HexFormat;
 import java.util.Map;
+import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import tickscope.Ids;
 import tickscope.Ordering;
@@ -14,7 +18,8 @@ import tickscope.Point;
 
 /**
  * Two stamps of each span: at the points {@code NAME.begin} and {@code NAME.end}, NAME as the span was named at its
- * start, with {@code _} for what no point's name has, cut to 41 letters.
+ * start, whatever it is renamed to, with {@code _} for what no point's name has. Of a name of more than 41 letters there
+ * are the first 32, {@code -}, and 8 digits of a hash of the whole, so that names which begin alike stay apart.
  *
  * <p>The id is that of the trace ({@link Ids#ofTrace}), so that spans of one trace are joined over all services, or
  * with {@code tickscope.opentelemetry.id=span} the span's own 64 bits, for spans that a trace has many of.
@@ -30,14 +35,29 @@ public final class SpanStamps implements SpanProcessor {
     /** Names of spans that have points of their own: each takes channels of the pool. */
     public static final int MOST_NAMES = 100;
     private static final String OTHERS = "other-spans";
-    private static final int LETTERS = 47 - ".begin".length();
+    private static final int LETTERS = 47 - ".begin".length(), HASH_DIGITS = 8;
+    private static final int PARTS = 16;
 
     private final boolean isOfSpan;
     /** By the name of a span: the points of its kinds, at their begin and their end. */
     private final Map<String, Point[][]> points = new ConcurrentHashMap<>();
 
+    /** The points of spans that have begun, in parts that no two threads often meet in; a span that is lost is none. */
+    private final Map<ReadableSpan, Point[]>[] begun = parts();
+
     private SpanStamps(boolean isOfSpan) {
         this.isOfSpan = isOfSpan;
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"}) // an array has no type of what is in it
+    private static Map<ReadableSpan, Point[]>[] parts() {
+        Map[] parts = new Map[PARTS];
+        Arrays.setAll(parts, i -> Collections.synchronizedMap(new WeakHashMap<>()));
+        return parts;
+    }
+
+    private Map<ReadableSpan, Point[]> begun(ReadableSpan span) {
+        return begun[Math.floorMod(System.identityHashCode(span), PARTS)];
     }
 
     /** A processor whose ids are of {@code trace} or {@code span}; anything else is an exception that says so. */
@@ -50,12 +70,18 @@ public final class SpanStamps implements SpanProcessor {
 
     @Override
     public void onStart(Context parent, ReadWriteSpan span) {
-        stamp(span, 0);
+        Point[] points = pointsOf(span.getName())[span.getKind().ordinal()];
+        begun(span).put(span, points);
+        points[0].stamp(idOf(span));
     }
 
     @Override
     public void onEnd(ReadableSpan span) {
-        stamp(span, 1);
+        Point[] points = begun(span).remove(span);
+        if (points == null) { // nobody told of its start
+            points = pointsOf(span.getName())[span.getKind().ordinal()];
+        }
+        points[1].stamp(idOf(span));
     }
 
     @Override
@@ -68,12 +94,9 @@ public final class SpanStamps implements SpanProcessor {
         return true;
     }
 
-    private void stamp(ReadableSpan span, int end) {
+    private long idOf(ReadableSpan span) {
         SpanContext context = span.getSpanContext();
-        long id = isOfSpan
-            ? Long.parseUnsignedLong(context.getSpanId(), 16)
-            : Ids.ofTrace(context.getTraceId());
-        pointsOf(span.getName())[span.getKind().ordinal()][end].stamp(id);
+        return isOfSpan ? Long.parseUnsignedLong(context.getSpanId(), 16) : Ids.ofTrace(context.getTraceId());
     }
 
     private Point[][] pointsOf(String name) {
@@ -93,7 +116,8 @@ public final class SpanStamps implements SpanProcessor {
 
     private static Point[][] made(String name) {
         String letters = name.replaceAll("[^A-Za-z0-9._-]", "_").replaceFirst("^(\\.|$)", "_");
-        String cut = letters.substring(0, Math.min(LETTERS, letters.length()));
+        String cut = letters.length() <= LETTERS ? letters : letters.substring(0, LETTERS - 1 - HASH_DIGITS) + "-"
+            + HexFormat.of().toHexDigits(Ids.of(name)).substring(0, HASH_DIGITS);
         SpanKind[] kinds = SpanKind.values();
         Point[][] made = new Point[kinds.length][];
         for (SpanKind kind : kinds) {
