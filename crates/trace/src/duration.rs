@@ -85,7 +85,7 @@ impl Durations {
             let together = |row| traces.together(layout, stage, row);
             let (from, to) = (&placed[stage.from], &placed[stage.to]);
             match clocks.way(stage).zip(from.readings.as_ref().zip(to.readings.as_ref())) {
-                Some((way, (from, to))) => from.until(to, &way, together),
+                Some((way, (from, to))) => from.until(to, &way, traces.has_marks().then_some(together)),
                 None => StageDurations::between(clocks, stage, from.stamps(clocks), to.stamps(clocks), together),
             }
         };

@@ -56,11 +56,11 @@ impl<'a> Readings<'a> {
     }
 
     /// The durations from each of these stamps to that of `to` in the same row; `together`: whether the two are of one
-    /// passage.
-    pub fn until(&self, to: &Self, way: &Way<'_>, together: impl Fn(usize) -> bool) -> StageDurations {
+    /// passage; `None`: all are.
+    pub fn until(&self, to: &Self, way: &Way<'_>, together: Option<impl Fn(usize) -> bool>) -> StageDurations {
         let rows = self.raw.len();
         let (Some(start), Some(end)) = (self.places(), to.places()) else { return StageDurations::none(rows) };
-        let mut counts: Vec<bool> = (0..rows).map(together).collect();
+        let mut counts = together.map_or_else(|| vec![true; rows], |together| (0..rows).map(together).collect());
         for known in [start.stamped, start.valid, end.stamped, end.valid] {
             counts.iter_mut().zip(known).for_each(|(counts, &known)| *counts &= known);
         }
@@ -222,7 +222,7 @@ mod tests {
                 let [from, to] = [stage.from, stage.to];
                 let [start, end] = [from, to].map(|point| Readings::of(&clocks, point, &columns[point]));
                 let together = |row: usize| row % 7 != 3;
-                let found = start.until(&end, &clocks.way(stage).unwrap(), together);
+                let found = start.until(&end, &clocks.way(stage).unwrap(), Some(together));
                 let [start, end] = [from, to].map(|point| placed(&clocks, point, &columns[point]));
                 prop_assert_eq!(found, StageDurations::between(&clocks, stage, &start, &end, together));
             }

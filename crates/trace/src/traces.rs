@@ -89,6 +89,11 @@ impl Traces {
         if self.marks.is_empty() { None } else { self.marks.get(&row) }
     }
 
+    /// Returns whether some row has marks.
+    pub(crate) fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
     /// Returns whether both stamps of a stage are of one passage in this row.
     pub fn together(&self, layout: &Layout, stage: &Stage, row: usize) -> bool {
         self.marks(row).is_none_or(|marks| marks.together(layout, stage.from, stage.to))
