@@ -11,7 +11,7 @@ from test_minimal_writer import command  # noqa: F401
 from test_stamps import stamps
 
 COUNT = 100
-LOG = "-Xlog:safepoint,gc,vmoperation=debug:file={run}/jvm.log:timenanos,uptimenanos"
+LOG = "-Xlog:safepoint,gc,vmoperation=debug:file={run}/jvm.log:timenanos,uptimenanos:filecount=0"
 RUN = """
 [run]
 name = "collected"
@@ -58,23 +58,24 @@ def waits(found):
 
 
 def told_by_log(log):
-    """Length of each pause that is a full collection, as the log itself says."""
-    return [int(ns) for ns in re.findall(r'Safepoint "G1CollectFull".*Total: *(\d+) ns', log.read_text())]
+    """Of each pause that is a full collection, as the log itself says: all of it, and without its begin."""
+    found = re.findall(r'Safepoint "G1CollectFull".*Reaching safepoint: *(\d+) ns.*Total: *(\d+) ns', log.read_text())
+    return [int(total) for _, total in found], [int(total) - int(reaching) for reaching, total in found]
 
 
 @pytest.mark.parametrize("home", HOMES, ids=lambda home: home.name if home else "default")
 def test_e2e_a_pause_is_found_in_the_trace_that_waited_for_it(home, command, tmp_path):  # noqa: F811
     found, run = collected(command, tmp_path, home)
     begins, ends = (stamps(run, f"jvm.G1CollectFull.{end}") for end in ("begin", "end"))
-    lengths = [value for *_, value, _ in begins]
-    assert lengths == [value for *_, value, _ in ends] == told_by_log(run / "jvm.log")
-    assert len(lengths) == COUNT // 10
+    totals, still = told_by_log(run / "jvm.log")
+    assert [value for *_, value, _ in begins] == still and len(still) == COUNT // 10
+    assert all(0 < value <= total for (*_, value, _), total in zip(ends, totals, strict=True))
     waited = waits(found)
     assert waited
     for before, after in waited:
-        # The begin lies from `begin` to `end - length`, the end from `begin + length` to `end`.
-        bounds = zip((row[0] for row in begins), (row[0] for row in ends), lengths, strict=True)
-        assert any(end - length >= before and begin + length <= after for begin, end, length in bounds)
+        # All threads stand still from `end - the begin's value` on, at the latest, and to `begin + the end's value`.
+        bounds = [(end[0] - begin[3], begin[0] + end[3]) for begin, end in zip(begins, ends, strict=True)]
+        assert any(before <= still and let_go <= after for still, let_go in bounds)
     (stage,) = [stage for stage in found["pauses"] if stage["stage"] == "here.begun>here.done"]
     assert stage["undisturbed"] + stage["disturbed"] + stage["unknown"] == COUNT
     assert stage["undisturbed"] <= COUNT - COUNT // 10
@@ -88,8 +89,18 @@ def test_e2e_a_pause_is_found_in_the_trace_that_waited_for_it(home, command, tmp
     assert "with and without pauses of JVMs" in shown and "pause G1CollectFull took" in shown
 
 
+def test_of_a_log_that_lacks_pauses_no_trace_is_told_to_be_undisturbed(command, tmp_path):  # noqa: F811
+    found, run = collected(command, tmp_path, log=LOG.replace("filecount=0", "filecount=1,filesize=2k"))
+    assert len(told_by_log(run / "jvm.log")[0]) < COUNT // 10
+    refused = [event["text"] for event in found["events"] if event["what"] == "log-refused"]
+    assert len(refused) == 1 and "a safepoint before which others may be missing" in refused[0]
+    (stage,) = [stage for stage in found["pauses"] if stage["stage"] == "here.begun>here.done"]
+    assert stage["undisturbed"] == 0 and stage["unknown"] + stage["disturbed"] == COUNT
+
+
 def test_a_log_whose_clock_is_not_proven_is_refused_and_no_pause_is_told(command, tmp_path):  # noqa: F811
     found, run = collected(command, tmp_path, log=LOG.replace("timenanos,", ""))
     refused = [event["text"] for event in found["events"] if event["what"] == "log-refused"]
-    assert len(refused) == 1 and "-Xlog:safepoint,gc,vmoperation=debug:file=FILE:timenanos,uptimenanos" in refused[0]
+    expected = LOG.replace("{run}/jvm.log", "FILE")
+    assert len(refused) == 1 and expected in refused[0]
     assert found["pauses"] == [] and not list(run.glob("stamps/node=here/point=jvm.*"))

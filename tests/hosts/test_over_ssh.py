@@ -170,7 +170,7 @@ def test_pauses_of_a_jvm_on_one_host_are_named_in_the_traces_with_a_program_in_c
     subprocess.run(["make", "-s", "build/tickscope.jar"], cwd=TREE, check=True)
     target, run = TREE / "targets/java-echo/StampingClient.java", tmp_path / "run"
     pauses = ["-XX:+UseG1GC", "-XX:G1PeriodicGCInterval=20", "-XX:-G1PeriodicGCInvokesConcurrent"]
-    log = "-Xlog:safepoint,gc,vmoperation=debug:file={run}/gc.log:timenanos,uptimenanos"
+    log = "-Xlog:safepoint,gc,vmoperation=debug:file={run}/gc.log:timenanos,uptimenanos:filecount=0"
     words = ["java", *pauses, log, "-cp", "tickscope.jar", "StampingClient.java"]
     words += ["{server.address}", "7400", "5000", "{seconds}"]
     more = '[[log]]\nnode = "client"\nfile = "{run}/gc.log"\nformat = "jvm"\nclock = "monotonic"\n'

@@ -180,6 +180,8 @@ struct Row {
     id: i64,
     kind: Option<i32>,
     value: Option<i64>,
+    /// That of its last time, where it has another.
+    last_value: Option<i64>,
     /// Position of the point, and the time.
     times: Vec<(usize, Time)>,
 }
@@ -288,13 +290,19 @@ impl<'a, R: BufRead> Lines<'a, R> {
                 given.map(|(point, at)| Some((point, unit.read(&cells[*at])?))).collect::<Option<Vec<_>>>()?
             }
         };
-        Some(Row { id, kind, value, times }).filter(|row| !row.times.is_empty())
+        Some(Row { id, kind, value, last_value: None, times }).filter(|row| !row.times.is_empty())
     }
 
     /// The pause that a line of a JVM ends, if it is one of its lines.
     fn pause(&mut self, text: &str) -> Taken {
+        let gaps = self.jvm.gaps;
         let Some(pause) = self.jvm.take(text)? else { return Ok(None) };
-        let Pause { id, name, collection, begin, end, total } = pause;
+        if gaps < self.jvm.gaps {
+            self.read.refused += 1;
+            let found = "a safepoint before which others may be missing: rotated? (:filecount=0 keeps all)";
+            self.read.first_refused.get_or_insert_with(|| (self.number, found.into()));
+        }
+        let Pause { id, name, collection, begin, end, still_until_end, still_from_begin } = pause;
         let ends = [("begin", Ordering::Before, begin), ("end", Ordering::After, end)];
         let times = ends.map(|(what, ordering, ticks)| {
             let at = self.position(&format!("jvm.{name}.{what}"))?;
@@ -302,7 +310,8 @@ impl<'a, R: BufRead> Lines<'a, R> {
             Some((at, Time { ticks, float_ticks: None, has_decimals: false }))
         });
         let times = times.into_iter().collect::<Option<_>>().ok_or(())?;
-        Ok(Some(Row { id, kind: collection, value: Some(total), times }))
+        let (value, last_value) = (Some(still_until_end), Some(still_from_begin));
+        Ok(Some(Row { id, kind: collection, value, last_value, times }))
     }
 
     /// Position of the point of that name; a log whose points are not declared may name new ones.
@@ -316,7 +325,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
     }
 
     fn keep(&mut self, row: &Row, first: i32) {
-        for &(at, time) in &row.times {
+        for (place, &(at, time)) in row.times.iter().enumerate() {
             let Readings { stamps, grid, .. } = &mut self.points[at];
             stamps.tick.push(time.ticks);
             stamps.id.push(row.id);
@@ -326,7 +335,8 @@ impl<'a, R: BufRead> Lines<'a, R> {
                 stamps.kind.push(row.kind);
             }
             if is_jvm || self.columns.value.is_some() {
-                stamps.value.push(row.value);
+                let is_last = place + 1 == row.times.len();
+                stamps.value.push(row.last_value.filter(|_| is_last).or(row.value));
             }
             grid.add(time);
             self.grid.add(time);
@@ -526,20 +536,22 @@ mod tests {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
         let file = scratch.path().join("jvm.log");
-        let log = "[1880ns][880ns] GC(7) Pause Full (System.gc()) 9M->3M(50M) 0.080ms\n[1900ns][900ns] Safepoint \
-                   \"G1CollectFull\", Time since last: 50 ns, Total: 100 ns\n[1950ns][950ns] Using G1\nnothing\n";
+        let log = "[1010ns][10ns] Using G1\n\
+                   [1880ns][880ns] GC(7) Pause Full (System.gc()) 9M->3M(50M) 0.080ms\n[1900ns][900ns] Safepoint \
+                   \"G1CollectFull\", Time since last: 50 ns, Reaching safepoint: 10 ns, Total: 100 ns\n\
+                   [1950ns][950ns] Other\nnothing\n";
         fs::write(&file, log).unwrap();
         let read = import_log(&run, &place(), &LogForm { syntax: LogSyntax::Jvm, ..form(&[]) }, &file).unwrap();
-        assert_eq!((read.stamps(), read.refused, read.other), (2, 1, 2));
+        assert_eq!((read.stamps(), read.refused, read.other), (2, 1, 3));
         assert!(read.points.iter().all(|point| point.resolution == 1));
         let channels = run.channels().unwrap().found;
         let seen: Vec<_> = channels.iter().map(|c| (c.point.as_str(), c.ordering.as_str(), c.refused)).collect();
         assert_eq!(seen, [("jvm.G1CollectFull.begin", "before", 1), ("jvm.G1CollectFull.end", "after", 1)]);
-        for (point, tick) in [("begin", 1780), ("end", 1900)] {
+        for (point, tick, still) in [("begin", 1780, 90), ("end", 1900, 100)] {
             let place = format!("client.jvm.G1CollectFull.{point}").parse().unwrap();
             let stamps = run.stamps(&place).unwrap().read_all().unwrap();
             assert_eq!((&stamps.tick[..], &stamps.id[..]), (&[tick][..], &[1][..]));
-            assert_eq!((stamps.kind.get(0), stamps.value.get(0)), (Some(7), Some(100)));
+            assert_eq!((stamps.kind.get(0), stamps.value.get(0)), (Some(7), Some(still)));
         }
     }
 

@@ -1,9 +1,10 @@
 //! Pauses of JVMs that a run took in, for questions about the time between two stamps.
 //!
-//! Idea: a log of a JVM says of each pause an instant before its begin, one after its end, and how long it was; on the
-//! reference these are intervals, between two stamps' as any. Assumes: a pause may delay whatever has a stamp of its
-//! node; a log holds all pauses of its JVM. Guarantees: a pause is named only where it certainly lies between the two
-//! stamps; where it may or may not, or lines of the log were refused, the answer is "not known".
+//! Idea: a log of a JVM says of each pause an instant before its begin, one after its end, and how long before the one
+//! and after the other all threads stood still; on the reference these are intervals, between two stamps' as any.
+//! Assumes: a pause may delay whatever has a stamp of its node; a log holds all pauses of its JVM. Guarantees: a pause
+//! is named only where some of it certainly lies between the two stamps; where it may or may not, or lines of the log
+//! are missing or were refused, the answer is "not known".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,7 @@ pub(crate) struct NodePauses {
 struct Pause {
     /// It lies within.
     within: [i64; 2],
-    /// It lasted from the one to the other, at least; nothing is certain where they are the wrong way round.
+    /// All threads stood still from the one to the other, at least; nothing is certain where the second is earlier.
     sure: [i64; 2],
     name: usize,
 }
@@ -162,15 +163,16 @@ impl NodePauses {
         on_reference: impl Fn(i64) -> Option<[i64; 2]>,
     ) -> Result<(), Error> {
         let [begins, ends] = [run.stamps(first)?.read_all()?, run.stamps(last)?.read_all()?];
-        let rows =
-            ends.channel.iter().zip(&ends.id).zip(&ends.tick).map(|((channel, id), tick)| ((channel, id), *tick));
+        let rows = ends.channel.iter().zip(&ends.id).zip(&ends.tick).zip(ends.value.iter());
         // Channels of one log follow each other: begin, end.
-        let ends: BTreeMap<(i32, i64), i64> = rows.map(|((channel, id), tick)| ((channel - 1, *id), tick)).collect();
+        let ends: BTreeMap<(i32, i64), (i64, Option<&i64>)> =
+            rows.map(|(((channel, id), tick), still)| ((channel - 1, *id), (*tick, still))).collect();
         let rows = begins.channel.iter().zip(&begins.id).zip(&begins.tick).zip(begins.value.iter());
-        for (((channel, id), begin), total) in rows {
-            let pause = ends.get(&(*channel, *id)).zip(total).and_then(|(&end, &total)| {
+        for (((channel, id), begin), still_until_end) in rows {
+            let pause = ends.get(&(*channel, *id)).and_then(|&(end, still_from_begin)| {
                 let [begun, ended] = [on_reference(*begin)?, on_reference(end)?];
-                let sure = [on_reference(end.checked_sub(total)?)?[1], on_reference(begin.checked_add(total)?)?[0]];
+                let [still, let_go] = [end.checked_sub(*still_until_end?)?, begin.checked_add(*still_from_begin?)?];
+                let sure = [on_reference(still)?[1], on_reference(let_go)?[0]];
                 Some(Pause { within: [begun[0], ended[1]], sure, name })
             });
             self.is_whole &= pause.is_some();
