@@ -375,6 +375,45 @@ def test_a_wrong_setting_is_named_with_what_was_expected(program):
         assert "expected" in told and value.split("=")[-1] in told, told
 
 
+POLICIES = {
+    "1 of 1000000000": f"4 {1 << 32 | 10**9}",
+    "3000000000 of 4000000000": f"4 {3 * 10**9 << 32 | 4 * 10**9}",
+    "0001  of\t4294967295": f"4 {1 << 32 | 2**32 - 1}",
+    "1 of 4294967296": "none",
+    "0 of 4": "none",
+    "4 of 4": "none",
+    "keep 86400000000us": f"8 {86400 * 10**9}",
+    "keep 86400000000000ns": f"8 {86400 * 10**9}",
+    "keep 86400000001us": "none",
+    "count 1000ns": "5 1000",
+    "count 999ns": "none",
+    "count 24h": f"5 {86400 * 10**9}",
+    "count 24 h": "none",
+    "count": "none",
+    f"every {2**63 - 1}": f"3 {2**63 - 1}",
+    f"every {2**63}": "none",
+    "every 0": "none",
+    "first-last": f"6 {2**63}",
+    "first-last -7": f"6 {2**64 - 7}",
+    f"first-last -{2**63}": "none",
+    "first-last --7": "none",
+    "all": "2 0",
+    "all 1": "none",
+    "x of y": "none",
+}
+
+
+def test_a_policy_has_the_grammar_that_it_has_in_c(program, tmp_path):
+    printed, _ = program.end(java("tickscope.Checks", *POLICIES))
+    assert dict(zip(POLICIES, printed.splitlines(), strict=True)) == POLICIES
+    (tmp_path / "c.c").write_text('#include "tickscope.h"\nint main(void) { tickscope_open("passed", 0, 0); }\n')
+    header = ["-I", TREE / "crates/stamp/include"]
+    subprocess.run(["cc", *header, "-o", tmp_path / "c", tmp_path / "c.c"], check=True)
+    for text, found in POLICIES.items():
+        _, said = program.end([tmp_path / "c"], TICKSCOPE_POLICY=f"passed={text}")
+        assert any("TICKSCOPE_POLICY" in line for line in said) == (found == "none"), text
+
+
 def switched(writer, number, parameter, epoch):
     """Gives the writer's only channel another policy, as a collector does."""
     with writer.pool().open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:

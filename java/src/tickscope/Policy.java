@@ -1,5 +1,6 @@
 package tickscope;
 
+import java.math.BigInteger;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -12,13 +13,11 @@ final class Policy {
     /** By number; those of {@code x of y} begin with a digit. */
     private static final List<String> NAMES = List.of(
         "null", "buffered", "all", "every", "x of y", "count", "first-last", "return-trip", "keep", "own");
-    private static final Pattern SHARE = Pattern.compile("([0-9]{1,9}) +of +([0-9]{1,9})");
-    private static final Pattern EVERY = Pattern.compile("every +([0-9]{1,18})");
-    private static final Pattern PERIOD = Pattern.compile("(count|keep) +([0-9]{1,9}) *(us|ms|s|m|h)");
-    private static final Pattern FIRST_LAST = Pattern.compile("first-last(?: +(-?[0-9]{1,19}))?");
+    private static final Pattern WORDS = Pattern.compile("[ \\t\\n\\f\\r]+");
+    private static final Pattern SPAN = Pattern.compile("([0-9]+)(ns|us|ms|s|m|h)");
     /** The parameter of {@code first-last} without a marker. */
     static final long NO_MARKER = Long.MIN_VALUE;
-    private static final long DAY_NS = 86_400_000_000_000L;
+    private static final long DAY_NS = 86_400_000_000_000L, SHARE_MOST = 0xffff_ffffL;
 
     final int number;
     final long parameter;
@@ -28,34 +27,47 @@ final class Policy {
         this.parameter = parameter;
     }
 
-    /** The policy of that text; null: it is none. */
+    /** The policy of that text, by the grammar of every language; null: it is none. */
     static Policy of(String text) {
-        Matcher share = SHARE.matcher(text), every = EVERY.matcher(text), period = PERIOD.matcher(text);
-        Matcher ends = FIRST_LAST.matcher(text);
-        if (share.matches()) {
-            return valid(Layout.X_OF_Y, Long.parseLong(share.group(1)) << 32 | Long.parseLong(share.group(2)));
+        String[] words = WORDS.split(text.strip());
+        int number = NAMES.indexOf(words[0]);
+        if (words.length == 1) {
+            return number == Layout.FIRST_LAST ? new Policy(number, NO_MARKER) : valid(number, 0);
         }
-        if (every.matches()) {
-            return valid(Layout.EVERY, Long.parseLong(every.group(1)));
+        if (words.length == 3 && words[1].equals("of")) {
+            long x = whole(words[0], SHARE_MOST), y = whole(words[2], SHARE_MOST);
+            return x < 0 || y < 0 ? null : valid(Layout.X_OF_Y, x << 32 | y);
         }
-        if (period.matches()) {
-            int number = period.group(1).equals("keep") ? Layout.KEEP : Layout.COUNT;
-            return valid(number, Long.parseLong(period.group(2)) * ns(period.group(3)));
+        if (words.length != 2) {
+            return null;
         }
-        if (ends.matches()) {
-            return ends.group(1) == null ? new Policy(Layout.FIRST_LAST, NO_MARKER) : endingWith(ends.group(1));
+        switch (number) {
+            case Layout.EVERY: return valid(number, whole(words[1], Long.MAX_VALUE));
+            case Layout.COUNT:
+            case Layout.KEEP: return valid(number, span(words[1]));
+            case Layout.FIRST_LAST: return endingWith(words[1]);
+            default: return null;
         }
-        int number = NAMES.indexOf(text);
-        return number < 0 || rule(number, 0) == REFUSES ? null : new Policy(number, 0);
     }
 
     private static Policy endingWith(String marker) {
-        try {
-            long id = Long.parseLong(marker);
-            return id == NO_MARKER ? null : new Policy(Layout.FIRST_LAST, id);
-        } catch (NumberFormatException e) {
-            return null; // no id
+        boolean isNegative = marker.startsWith("-");
+        long id = whole(isNegative ? marker.substring(1) : marker, Long.MAX_VALUE);
+        return id < 0 ? null : new Policy(Layout.FIRST_LAST, isNegative ? -id : id);
+    }
+
+    /** A whole number up to a greatest; -1: it is none. */
+    private static long whole(String text, long most) {
+        if (!text.matches("[0-9]+") || new BigInteger(text).compareTo(BigInteger.valueOf(most)) > 0) {
+            return -1;
         }
+        return new BigInteger(text).longValue();
+    }
+
+    /** A length of time up to a day, in nanoseconds; below 0: it is none. */
+    private static long span(String text) {
+        Matcher span = SPAN.matcher(text);
+        return span.matches() ? whole(span.group(1), DAY_NS / ns(span.group(2))) * ns(span.group(2)) : -1;
     }
 
     private static Policy valid(int number, long parameter) {
@@ -82,6 +94,7 @@ final class Policy {
 
     private static long ns(String unit) {
         switch (unit) {
+            case "ns": return 1;
             case "us": return 1_000;
             case "ms": return 1_000_000;
             case "s": return 1_000_000_000;

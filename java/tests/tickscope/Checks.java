@@ -4,7 +4,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 
-/** Prints what the library says of counters that are given, and of a claim: a line each, named by its first word. */
+/**
+ * Prints what the library says of policies that are given; of none, what it says of counters, of the file that it
+ * unpacks and of a claim: a line each, named by its first word.
+ */
 public final class Checks {
     private static final int BRACKETS = 100;
     private static final long LATER = 50_000_000, WIDTH = 30, GAP = 100;
@@ -14,7 +17,11 @@ public final class Checks {
         long at(long tick);
     }
 
-    public static void main(String[] none) throws Exception {
+    public static void main(String[] policies) throws Exception {
+        if (policies.length > 0) {
+            tell(policies);
+            return;
+        }
         System.out.println("unpacked " + rightsOfUnpacked());
         System.out.println("claims " + claims());
         System.out.println("waited " + isTakenByWhoWaited());
@@ -25,6 +32,13 @@ public final class Checks {
         say("offset", tick -> tick - 1_000);
         say("behind", tick -> tick + 1_000);
         say("step", tick -> tick < LATER ? tick : tick + 2 * WIDTH);
+    }
+
+    private static void tell(String[] policies) {
+        for (String text : policies) {
+            Policy policy = Policy.of(text);
+            System.out.println(policy == null ? "none" : policy.number + " " + Long.toUnsignedString(policy.parameter));
+        }
     }
 
     private static String rightsOfUnpacked() throws Exception {

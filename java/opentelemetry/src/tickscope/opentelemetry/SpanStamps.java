@@ -18,8 +18,8 @@ import tickscope.Point;
 
 /**
  * Two stamps of each span: at the points {@code NAME.begin} and {@code NAME.end}, NAME as the span was named at its
- * start, whatever it is renamed to, with {@code _} for what no point's name has. Of a name of more than 41 letters there
- * are the first 32, {@code -}, and 8 digits of a hash of the whole, so that names which begin alike stay apart.
+ * start, whatever it is renamed to, with {@code _} for what no point's name has. Of a name of more than 41 letters
+ * the point has the first 32, {@code -}, and 8 digits of a hash of the whole: names that begin alike stay apart.
  *
  * <p>The id is that of the trace ({@link Ids#ofTrace}), so that spans of one trace are joined over all services, or
  * with {@code tickscope.opentelemetry.id=span} the span's own 64 bits, for spans that a trace has many of.
