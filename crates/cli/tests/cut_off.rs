@@ -243,8 +243,18 @@ fn e2e_finish_of_a_run_whose_shared_memory_somebody_removed_does_not_know_what_w
         stamps.is_ok_and(|stamps| !stamps.is_empty())
     };
     within("stamps of both nodes", || (is_stored("a") && is_stored("b")).then_some(()));
+    // Collectors that went on alone might take the last stamps, and then nothing would be lost.
+    let collectors = helpers(&scene.site, "collect");
+    let signal = |number: i32| {
+        // SAFETY: processes of the run that this test started.
+        collectors.iter().for_each(|&pid| assert_eq!(unsafe { libc::kill(pid, number) }, 0, "{pid} was there"));
+    };
+    signal(libc::SIGSTOP);
+    let returned = scene.returned[0].word(0);
+    awaited(&mut run, "stamps that nobody took", || (scene.returned[0].word(0) > returned).then_some(()));
     run.kill().unwrap();
     run.wait().unwrap();
+    signal(libc::SIGKILL);
     scene.until_nobody_writes();
     for folder in scene.folders() {
         // What the run started may still be leaving its last files there.
