@@ -63,13 +63,14 @@ def test_the_service_of_the_page_gives_its_table(command, tmp_path):  # noqa: F8
         "~/tickscope/build": str(JAR.parent),
         "~/tickscope/target/release": str(command.parent),
         ".toml --out": ".toml --seconds 2 --out",
-        "compare run": "compare --json run",
+        "1 2 3 4 5 6": "1",
+        "compare --before": "compare --json --before",
     }.items():
         assert page in steps
         steps = steps.replace(page, here)
     ended = subprocess.run(["bash", "-e", "-c", steps], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    for run in ("run", "nodelay"):
+    for run in ("run", "before-1", "after-1"):
         expect_a_whole_table(command, tmp_path / run)
 
 
