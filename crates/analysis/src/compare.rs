@@ -24,6 +24,7 @@ mod verdict;
 pub(crate) use run_figures::Reference;
 use run_figures::figures;
 pub use run_figures::{Ends, RunFigure};
+use verdict::enough_runs;
 pub use verdict::{ChangeTolerance, ChangeVerdict, LimitedBy};
 
 /// What all figures of a table together leave to chance, parts per million.
@@ -437,6 +438,11 @@ impl RunComparison {
             let perhaps = path().filter(|&(at, stage)| at != most && may_be_larger(stage)).map(|(at, _)| at);
             Some(MostChanged { stage: most, quantile, perhaps: perhaps.collect() })
         })
+    }
+
+    /// The fewest runs of each side by which all these figures have an interval of the spread from run to run.
+    pub fn enough_runs(&self) -> Option<u64> {
+        enough_runs(confidence(self.changes().count()).ok()?)
     }
 
     /// All figures, with the stage of each.

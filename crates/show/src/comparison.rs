@@ -262,9 +262,19 @@ impl Shown<'_> {
             };
             let (names, needs): (Vec<String>, Vec<Option<u64>>) = self.compared.changes().filter_map(of).unzip();
             let names = (!names.is_empty()).then(|| names.join(", "))?;
-            Some(format!("not resolved ({}): {names}. {}", word(limit), self.remedy(limit, &needs)))
+            let remedy = self.remedy(limit, &needs) + &self.by_runs(limit);
+            Some(format!("not resolved ({}): {names}. {remedy}", word(limit)))
         };
         [Clocks, Statistics, Both, Traces, Runs, Missing].into_iter().filter_map(line).collect()
+    }
+
+    /// Where blocks of one run differ by more than chance, no number of traces helps, but runs may.
+    fn by_runs(&self, limit: LimitedBy) -> String {
+        let is_spread = limit == LimitedBy::Statistics && self.compared.runs == [1, 1];
+        let runs = is_spread.then(|| self.compared.enough_runs()).flatten();
+        runs.map_or_else(String::new, |runs| {
+            format!(". Where durations drift within a run, as while a JVM compiles, give {runs} runs a side or more")
+        })
     }
 
     fn remedy(&self, limit: LimitedBy, needs: &[Option<u64>]) -> String {
@@ -401,7 +411,13 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{text}");
             assert!(!text.chars().any(|letter| letter != '\n' && tickscope_tick::acts(letter)), "{text:?}");
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            for said in ["not resolved (clocks)", "not changed by more than", "About 12 times the traces", "a note"] {
+            for said in [
+                "not resolved (clocks)",
+                "not changed by more than",
+                "About 12 times the traces would do. Where durations drift",
+                "give 5 runs a side",
+                "a note",
+            ] {
                 assert!(words.contains(said), "{columns}, {said}:\n{text}");
             }
             assert_eq!(words.contains("left out here"), !words.contains("statistics clocks"), "{columns}:\n{text}");

@@ -67,9 +67,14 @@ impl LimitedBy {
             return (before.count.min(after.count) < fewest).then_some((Self::Traces, fewest));
         }
         let [before, after] = sides.each_ref().map(Vec::len);
-        let enough = (2..).find(|&runs| confidence.is_met_by_runs(runs, runs))?;
-        (!confidence.is_met_by_runs(before, after)).then_some((Self::Runs, enough as u64))
+        let enough = enough_runs(confidence)?;
+        (!confidence.is_met_by_runs(before, after)).then_some((Self::Runs, enough))
     }
+}
+
+/// The fewest runs of each side that have an interval with that confidence.
+pub(super) fn enough_runs(confidence: Confidence) -> Option<u64> {
+    (2..).find(|&runs| confidence.is_met_by_runs(runs, runs)).map(|runs| runs as u64)
 }
 
 impl ChangeVerdict {
