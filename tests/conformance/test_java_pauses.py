@@ -92,8 +92,10 @@ def test_e2e_a_pause_is_found_in_the_trace_that_waited_for_it(home, command, tmp
 def test_of_a_log_that_lacks_pauses_no_trace_is_told_to_be_undisturbed(command, tmp_path):  # noqa: F811
     found, run = collected(command, tmp_path, log=LOG.replace("filecount=0", "filecount=1,filesize=2k"))
     assert len(told_by_log(run / "jvm.log")[0]) < COUNT // 10
-    refused = [event["text"] for event in found["events"] if event["what"] == "log-refused"]
-    assert len(refused) == 1 and "a safepoint before which others may be missing" in refused[0]
+    (gaps,) = [event for event in found["events"] if event["what"] == "log-gaps"]
+    assert gaps["value"] > 0 and "other safepoints may be missing before this one" in gaps["text"]
+    assert [event for event in found["events"] if event["what"] == "log-refused"] == []
+    assert {row["refused"] for row in rows_of_channels(run)} == {0}
     (stage,) = [stage for stage in found["pauses"] if stage["stage"] == "here.begun>here.done"]
     assert stage["undisturbed"] == 0 and stage["unknown"] + stage["disturbed"] == COUNT
 

@@ -53,6 +53,10 @@ pub struct LogRead {
     pub refused: u64,
     /// The first of those: its number from 1, and what it says.
     pub first_refused: Option<(usize, String)>,
+    /// Places of a JVM's log where pauses may be missing.
+    pub gaps: u64,
+    /// Number of the line behind the first of those, from 1.
+    pub first_gap: Option<usize>,
     /// Lines of another kind, which a pattern does not match or which lack a key.
     pub other: u64,
     /// The first of those.
@@ -298,9 +302,8 @@ impl<'a, R: BufRead> Lines<'a, R> {
         let gaps = self.jvm.gaps;
         let Some(pause) = self.jvm.take(text)? else { return Ok(None) };
         if gaps < self.jvm.gaps {
-            self.read.refused += 1;
-            let found = "a safepoint before which others may be missing: rotated? (:filecount=0 keeps all)";
-            self.read.first_refused.get_or_insert_with(|| (self.number, found.into()));
+            self.read.gaps = self.jvm.gaps;
+            self.read.first_gap.get_or_insert(self.number);
         }
         let Pause { id, name, collection, begin, end, still_until_end, still_from_begin } = pause;
         let ends = [("begin", Ordering::Before, begin), ("end", Ordering::After, end)];
@@ -544,6 +547,7 @@ mod tests {
         let read = import_log(&run, &place(), &LogForm { syntax: LogSyntax::Jvm, ..form(&[]) }, &file).unwrap();
         assert_eq!((read.stamps(), read.refused, read.other), (2, 1, 3));
         assert!(read.points.iter().all(|point| point.resolution == 1));
+        assert_eq!((read.gaps, read.first_gap), (0, None));
         let channels = run.channels().unwrap().found;
         let seen: Vec<_> = channels.iter().map(|c| (c.point.as_str(), c.ordering.as_str(), c.refused)).collect();
         assert_eq!(seen, [("jvm.G1CollectFull.begin", "before", 1), ("jvm.G1CollectFull.end", "after", 1)]);
@@ -553,6 +557,10 @@ mod tests {
             assert_eq!((&stamps.tick[..], &stamps.id[..]), (&[tick][..], &[1][..]));
             assert_eq!((stamps.kind.get(0), stamps.value.get(0)), (Some(7), Some(still)));
         }
+        let form = LogForm { syntax: LogSyntax::Jvm, ..form(&[]) };
+        fs::write(&file, log.split_once('\n').unwrap().1).unwrap();
+        let rotated = import_log(&run, &place(), &form, &file).unwrap();
+        assert_eq!((rotated.stamps(), rotated.refused, rotated.gaps, rotated.first_gap), (2, 1, 1, Some(2)));
     }
 
     #[test]

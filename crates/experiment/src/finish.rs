@@ -52,12 +52,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Kinds of events that a run's end notes: written again they take the place of the old ones.
-const OF_THE_END: [EventKind; 16] = [
+const OF_THE_END: [EventKind; 17] = [
     EventKind::FinishFailed,
     EventKind::StampsLeft,
     EventKind::CutOff,
     EventKind::Log,
     EventKind::LogRefused,
+    EventKind::LogGaps,
     EventKind::PointUnstamped,
     EventKind::FileRefused,
     EventKind::PassagesUntold,

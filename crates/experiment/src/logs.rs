@@ -99,6 +99,8 @@ pub(crate) struct Imported {
     /// Stamps that came of it, or lines that are none.
     pub value: u64,
     pub text: String,
+    /// Places where pauses may be missing, and what to tell of them; `None`: there are none.
+    pub gaps: Option<(u64, String)>,
     /// Points whose readings are coarser than a tick of their clock, and by how many.
     pub coarse: Vec<(PointName, u64)>,
 }
@@ -185,7 +187,8 @@ impl Log {
             Ok(form) => import_log(run, &place, &form, file).map_err(|why| why.to_string()),
             Err(why) => Err(why),
         };
-        let refused = |value, text| Imported { what: EventKind::LogRefused, value, text, coarse: Vec::new() };
+        let refused =
+            |value, text| Imported { what: EventKind::LogRefused, value, text, gaps: None, coarse: Vec::new() };
         let read = match read {
             Ok(read) => read,
             Err(why) => return refused(0, why),
@@ -220,7 +223,15 @@ impl Log {
                 (EventKind::LogRefused, if read.refused > 0 { read.refused } else { read.other }, text)
             }
         };
-        Imported { what, value, text, coarse: Vec::new() }
+        let gaps = read.first_gap.map(|line| {
+            let text = format!(
+                "{file}:{line}: other safepoints may be missing before this one, as at {} of the log: rotated? \
+                 (:filecount=0 keeps all)",
+                counted(read.gaps, "place")
+            );
+            (read.gaps, text)
+        });
+        Imported { what, value, text, gaps, coarse: Vec::new() }
     }
 }
 

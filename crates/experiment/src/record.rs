@@ -105,6 +105,10 @@ impl RunRecord {
                 notice::say(&imported.text);
             }
             self.note(log.node.as_str(), imported.what, Some(imported.value as i64), imported.text);
+            if let Some((places, text)) = imported.gaps {
+                notice::say(&text);
+                self.note(log.node.as_str(), EventKind::LogGaps, Some(places as i64), text);
+            }
         }
         coarse
     }

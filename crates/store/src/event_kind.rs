@@ -19,6 +19,8 @@ words! {
         Log = "log",
         /// A log of another clock, or lines of it, were refused.
         LogRefused = "log-refused",
+        /// Pauses may be missing in a JVM's log; value: at how many places.
+        LogGaps = "log-gaps",
         /// A step of the run's end failed.
         FinishFailed = "finish-failed",
         /// The run file declares a smaller slew than the clock monitor asks for.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tickscope_store::{Channel, Run};
+use tickscope_store::{Channel, Event, EventKind, Run};
 use tickscope_tick::{NodeName, Place, PointName};
 
 use super::Verdict;
@@ -62,7 +62,7 @@ impl Pauses {
             let places = operations.iter().map(|operation| ends_of(&node, operation)).collect::<Result<Vec<_>, _>>()?;
             domains::expect_one_domain_each(run, places.iter().flatten(), &channels)?;
             let clocks = AuxiliaryClocks::of(run, places.iter().flatten(), &channels, &events, query)?;
-            let mut of = NodePauses::none_of(&node, &channels);
+            let mut of = NodePauses::none_of(&node, &channels, &events);
             for (operation, ends) in operations.into_iter().zip(&places) {
                 let on_reference = |at: i64| {
                     let (lo, hi) = clocks.counted(&ends[0], at, 0).ok()??;
@@ -117,7 +117,7 @@ pub(crate) fn on_counters(run: &Run) -> Result<BTreeMap<NodeName, NodePauses>, E
     for (node, operations) in logged(&channels) {
         let places = operations.iter().map(|operation| ends_of(&node, operation)).collect::<Result<Vec<_>, _>>()?;
         let clocks = AuxiliaryClocks::of(run, places.iter().flatten(), &channels, &events, &Query::default())?;
-        let mut of = NodePauses::none_of(&node, &channels);
+        let mut of = NodePauses::none_of(&node, &channels, &events);
         for (name, ends) in places.iter().enumerate() {
             of.read(run, ends, name, |at| clocks.counted(&ends[0], at, 0).ok()?.map(|(lo, hi)| [lo, hi]))?;
         }
@@ -137,9 +137,10 @@ fn ends_of(node: &NodeName, operation: &str) -> Result<[Place; 2], Error> {
 }
 
 impl NodePauses {
-    fn none_of(node: &NodeName, channels: &[Channel]) -> Self {
+    fn none_of(node: &NodeName, channels: &[Channel], events: &[Event]) -> Self {
         let refused = |channel: &Channel| channel.node == *node && channel.refused > 0;
-        Self { is_whole: !channels.iter().any(refused), ..Self::default() }
+        let lacks = |event: &Event| event.what == EventKind::LogGaps && *node == *event.node;
+        Self { is_whole: !channels.iter().any(refused) && !events.iter().any(lacks), ..Self::default() }
     }
 
     /// Ticks that pauses took between two readings of the counter, at least and at most, where each reading is of an
