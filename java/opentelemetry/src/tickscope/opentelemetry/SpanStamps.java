@@ -42,7 +42,7 @@ public final class SpanStamps implements SpanProcessor {
     /** By the name of a span: the points of its kinds, at their begin and their end. */
     private final Map<String, Point[][]> points = new ConcurrentHashMap<>();
 
-    /** The points of spans that have begun, in parts that no two threads often meet in; a span that is lost is none. */
+    /** The points of spans that have begun, in parts that no two threads often meet in; a lost span is none of them. */
     private final Map<ReadableSpan, Point[]>[] begun = parts();
 
     private SpanStamps(boolean isOfSpan) {
