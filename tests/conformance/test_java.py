@@ -132,33 +132,21 @@ def test_e2e_a_client_in_java_and_a_server_in_c_give_one_table(home, counter, co
 # ---- the counter -----------------------------------------------------------------------------------------------------
 
 
-def test_a_counter_that_drifts_or_has_an_offset_is_refused_and_a_channel_has_one_owner(program):
+def test_the_library_is_unpacked_for_its_user_alone_and_a_channel_has_one_owner(program):
     told, _ = program.end(["sh", "-c", 'umask 0; exec "$@"', "sh", *java("tickscope.Checks")])
     assert dict(line.split(" ", 1) for line in told.splitlines()) == {
         "unpacked": "rw-------",
         "claims": "true false true",
         "waited": "true",
-        "itself": "is the counter",
-        "nanoseconds": "its rate is 0.384615 of the counter's",
-        "nanoseconds-from-here": "its rate is 1.000000 of the counter's",
-        "drift": "its rate is 1.000001 of the counter's",
-        "offset": "it lies 985 to 1015 ticks from the counter, how many is not known",
-        "behind": "it lies -1015 to -985 ticks from the counter, how many is not known",
-        "step": "its rate is 1.000001 of the counter's",
     }
 
 
 @EVERY_JAVA
-@pytest.mark.parametrize("flags", [[], ["--add-exports", "jdk.jfr/jdk.jfr.internal=ALL-UNNAMED"]])
-def test_the_counter_of_jfr_is_told_and_no_other_tick_than_the_counters_is_stored(flags, home, program):
-    printed, said = program.end(java("Programs", "one", home=home, flags=["-Dtickscope.counter=jfr", *flags]))
-    assert "\ntrue the TSC, by " in printed and len(said) == 1
-    assert ("cannot be called" in said[0]) == (not flags)
-    assert "counterTime() " in said[0]
-    program.collect()
-    assert clocks(rows_of_channels(program.run)) == {"tsc"}
-    before, after = (int(word) for word in printed.split()[:2])
-    assert [before <= tick <= after for tick, *_ in stamps(program.run, "passed")] == [True]
+def test_the_counter_of_jfr_is_never_read_and_that_is_told_with_the_reason(home, program):
+    flags = ["-Dtickscope.counter=jfr", "--add-exports", "jdk.jfr/jdk.jfr.internal=ALL-UNNAMED"]
+    told = off(program, java("Programs", "one", home=home, flags=flags))
+    assert "expected tickscope.counter as native or monotonic; found 'jfr'" in told
+    assert "counterTime()" in told and "width of a bracket" in told
 
 
 @EVERY_JAVA
@@ -170,6 +158,35 @@ def test_without_native_code_stamps_are_of_the_monotonic_clock_and_that_is_told(
     program.collect()
     assert program.ids() == [1]
     assert clocks(rows_of_channels(program.run)) == {"monotonic"}
+
+
+@EVERY_JAVA
+def test_a_stamp_is_of_the_counter_between_two_readings_of_it(home, program):
+    printed, said = program.end(java("Programs", "one", home=home))
+    assert "\ntrue the TSC, by " in printed and said == []
+    program.collect()
+    assert clocks(rows_of_channels(program.run)) == {"tsc"}
+    before, after = (int(word) for word in printed.split()[:2])
+    assert [before <= tick <= after for tick, *_ in stamps(program.run, "passed")] == [True]
+
+
+@pytest.mark.skipif(not NEWER, reason="no JDK that can deny native code is here")
+@pytest.mark.parametrize("path", ["class", "module"])
+def test_native_code_that_the_jvm_denies_is_named_with_the_flag_that_allows_it(path, program):
+    words = [word for word in java("Programs", "one", home=NEWER[-1]) if "enable-native-access" not in word]
+    own = "ALL-UNNAMED"
+    if path == "module":
+        own = "tickscope"
+        at = words.index("-cp")
+        words[at : at + 2] = ["-p", str(JAR), "--add-modules", own, "-cp", words[at + 1].split(":")[1]]
+    words.insert(1, "--illegal-native-access=deny")
+    printed, said = program.end(words)
+    assert "\ntrue System.nanoTime()" in printed
+    assert len(said) == 1 and "IllegalCallerException" in said[0]
+    assert f"Run java with --enable-native-access={own}; stamps are of" in said[0]
+    words.insert(1, f"--enable-native-access={own}")
+    printed, said = program.end(words)
+    assert "\ntrue the TSC, by a foreign function" in printed and said == []
 
 
 @pytest.mark.parametrize("asked", ["native", "sundial"])

@@ -5,17 +5,16 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.invoke.VarHandle;
 import java.util.Locale;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * What stamps are read from, chosen once: the machine's counter by native code, else {@code System.nanoTime} as the
  * clock that it is, CLOCK_MONOTONIC. {@code -Dtickscope.counter=} or {@code TICKSCOPE_COUNTER} asks for
- * {@code native}, {@code monotonic} or {@code jfr}.
+ * {@code native} or {@code monotonic}.
  *
- * <p>{@code jfr} is {@code jdk.jfr.internal.JVM.counterTime()}, which is no counter to rely on: HotSpot takes a
- * constant off it that can be known to the width of a bracket only, and no block has room for such a width; on AMD it
- * is nanoseconds; and no fence stands before or behind it. So it must prove to be the counter itself ({@link Proof}),
- * is read at {@code PLAIN} points alone, and is told and left where it fails.
+ * <p>Deliberately absent: {@code jdk.jfr.internal.JVM.counterTime()}, and any other reading that must be proven to be
+ * the counter. Brackets of the counter's own readings leave an offset and a rate as open as they are wide and long, so
+ * that such a proof is one to within tens of ticks, which no block has room to say; and whoever can take the brackets
+ * has the counter.
  */
 final class Counter {
     /** The field {@code counter} of entries and blocks: 0, the machine's, or the number of a clock. */
@@ -28,7 +27,11 @@ final class Counter {
     private static final MethodHandle PLAIN, BEFORE, AFTER;
     private static final String WHAT, FAILURE;
     private static final String OPTION = "tickscope.counter";
-    private static final int READINGS = 1000;
+    private static final String EXPECTED = "expected " + OPTION + " as native or monotonic; found '";
+    private static final int READINGS = 1000, ROUNDS = 100;
+    private static final String CHECKED = "checked: none of " + READINGS + " readings fell below the one before";
+    /** Most that the measuring of a reading's cost adds to a program's start. */
+    private static final long MOST_NS = 20_000_000;
 
     static {
         Choice choice = Choice.of(System.getProperty(OPTION, System.getenv().getOrDefault("TICKSCOPE_COUNTER", "")));
@@ -55,8 +58,12 @@ final class Counter {
         }
 
         static Choice of(String asked) {
-            if (!asked.matches("|native|monotonic|jfr")) {
-                return monotonic("", "expected " + OPTION + " as native, monotonic or jfr; found '" + asked + "'");
+            if (asked.equals("jfr")) {
+                return monotonic("", EXPECTED + asked + "': counterTime() of JFR can be held against the counter to"
+                    + " the width of a bracket only, and every stamp could be wrong by that. native costs no more");
+            }
+            if (!asked.matches("|native|monotonic")) {
+                return monotonic("", EXPECTED + asked + "'");
             }
             if (asked.equals("monotonic")) {
                 return monotonic("asked for", null);
@@ -64,10 +71,9 @@ final class Counter {
             try {
                 MethodHandle[] read = NativeCounter.readings();
                 expectToGoOn(read[2]);
-                String what = asked.equals("jfr") ? counterTimeIfProven(read) : NativeCounter.told();
-                return new Choice(read, true, what, null);
+                return new Choice(read, true, NativeCounter.told() + "; " + CHECKED, null);
             } catch (Throwable e) {
-                String why = "no native code can read the counter here: " + e;
+                String why = "no native code can read the counter here: " + NativeCounter.reason(e);
                 if (asked.isEmpty()) {
                     Complaint.say(why + "; stamps are of System.nanoTime(), CLOCK_MONOTONIC");
                 }
@@ -77,23 +83,8 @@ final class Counter {
 
         private static Choice monotonic(String why, String failure) {
             MethodHandle read = nanoTime();
-            String what = "System.nanoTime(), CLOCK_MONOTONIC in ns; " + why;
+            String what = "System.nanoTime(), CLOCK_MONOTONIC in ns; " + why + "; not checked to be that clock";
             return new Choice(new MethodHandle[] {read, read, read}, false, what, failure);
-        }
-
-        /** Has plain readings by {@code counterTime()}, if that is proven to be the counter; what it says of it. */
-        private static String counterTimeIfProven(MethodHandle[] read) {
-            String what = NativeCounter.told() + "; counterTime() ";
-            try {
-                MethodHandle candidate = counterTime();
-                String refusal = Proof.refusal(brackets(read, candidate), bracketsLater(read, candidate));
-                what += refusal == null ? "is proven to be it, and read at plain points" : "is not it: " + refusal;
-                read[0] = refusal == null ? candidate : read[0];
-            } catch (Throwable e) {
-                what += "cannot be called: " + e + ". Run java with --add-exports jdk.jfr/jdk.jfr.internal=ALL-UNNAMED";
-            }
-            Complaint.say("stamps are of " + what);
-            return what;
         }
     }
 
@@ -144,25 +135,27 @@ final class Counter {
         }
     }
 
+    /** What is read, by what, and how it was checked. */
     static String told() {
-        if (FAILURE != null) {
-            return "none: " + FAILURE;
-        }
-        return String.format(Locale.ROOT, "%s; a reading costs %.1f ns here", WHAT, costNs());
+        return FAILURE != null ? "none: " + FAILURE : WHAT;
     }
 
-    /** The best of some rounds. */
-    private static double costNs() {
-        long best = Long.MAX_VALUE;
-        long sum = 0;
-        for (int round = 0; round < 100; round++) {
+    static String toldWithCost() {
+        return FAILURE != null ? told() : String.format(Locale.ROOT, "%s; a reading costs %.1f ns here", WHAT,
+            costPs() / 1000.0);
+    }
+
+    /** Picoseconds of a plain reading, in the best of some rounds. */
+    static long costPs() {
+        long best = Long.MAX_VALUE, sum = 0, first = System.nanoTime();
+        for (int round = 0; round < ROUNDS && System.nanoTime() - first < MOST_NS; round++) {
             long begun = System.nanoTime();
             for (int i = 0; i < READINGS; i++) {
                 sum += now(0);
             }
             best = Math.min(best, System.nanoTime() - begun);
         }
-        return (sum == 0 ? 0 : best) / (double) READINGS;
+        return sum == 0 ? 0 : best * 1000 / READINGS;
     }
 
     private static void expectToGoOn(MethodHandle read) throws Throwable {
@@ -179,33 +172,11 @@ final class Counter {
         }
     }
 
-    private static long[][] brackets(MethodHandle[] read, MethodHandle candidate) throws Throwable {
-        long[][] brackets = new long[READINGS][];
-        for (int i = 0; i < READINGS; i++) {
-            long before = (long) read[1].invokeExact(), found = (long) candidate.invokeExact();
-            brackets[i] = new long[] {before, found, (long) read[2].invokeExact()};
-        }
-        return brackets;
-    }
-
-    /** Brackets some 20 ms later, in which a rate that is another one shows. */
-    private static long[][] bracketsLater(MethodHandle[] read, MethodHandle candidate) throws Throwable {
-        for (long end = System.nanoTime() + 20_000_000; System.nanoTime() - end < 0;) {
-            LockSupport.parkNanos(end - System.nanoTime()); // an interrupt ends no more than this
-        }
-        return brackets(read, candidate);
-    }
-
     private static MethodHandle nanoTime() {
         try {
             return MethodHandles.publicLookup().findStatic(System.class, "nanoTime", MethodType.methodType(long.class));
         } catch (ReflectiveOperationException e) {
             throw new AssertionError(e); // every Java has it
         }
-    }
-
-    private static MethodHandle counterTime() throws ReflectiveOperationException {
-        Class<?> jvm = Class.forName("jdk.jfr.internal.JVM");
-        return MethodHandles.lookup().findStatic(jvm, "counterTime", MethodType.methodType(long.class));
     }
 }

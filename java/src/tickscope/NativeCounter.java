@@ -7,6 +7,7 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Array;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.channels.Channels;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -47,7 +48,17 @@ final class NativeCounter {
 
     static String told() {
         String by = isForeign() ? "by a foreign function" : "by JNI";
-        return (Counter.machines() == Layout.TSC ? "the TSC, " : "CNTVCT_EL0, ") + by + "; it was seen to go on";
+        return (Counter.machines() == Layout.TSC ? "the TSC, " : "CNTVCT_EL0, ") + by;
+    }
+
+    /** Why there are no readings, with what mends it where the JVM was told to allow none. */
+    static String reason(Throwable failed) {
+        Throwable cause = failed instanceof InvocationTargetException ? failed.getCause() : failed;
+        if (!(cause instanceof IllegalCallerException)) {
+            return cause.toString();
+        }
+        Module own = NativeCounter.class.getModule();
+        return cause + ". Run java with --enable-native-access=" + (own.isNamed() ? own.getName() : "ALL-UNNAMED");
     }
 
     private static native long plain();
