@@ -105,7 +105,7 @@ final class NativeCounter {
 
     private static void expectOwn(Path file, int length) throws IOException {
         var found = Files.readAttributes(file, "unix:uid,mode,size", LinkOption.NOFOLLOW_LINKS);
-        boolean isOwn = found.get("uid").equals(Pool.effectiveUser()) && found.get("mode").equals(0100600);
+        boolean isOwn = found.get("uid").equals(Settings.effectiveUser()) && found.get("mode").equals(0100600);
         if (!isOwn || !found.get("size").equals((long) length)) {
             throw new IOException("expected " + file + " as a file of " + length + " bytes that this user alone can"
                 + " write, found " + found + ". Set java.io.tmpdir to a directory that is this user's alone");

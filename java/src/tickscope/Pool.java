@@ -133,7 +133,7 @@ final class Pool {
 
     /** The directory of this user's pools, made unless it is there; one that is another user's is refused. */
     private static Path ownPlace(String directory) throws IOException {
-        int user = effectiveUser();
+        int user = Settings.effectiveUser();
         Path place = Path.of(directory, "uid-" + user);
         try {
             Files.createDirectory(place, rights("rwx------"));
@@ -148,15 +148,6 @@ final class Pool {
 
     private static java.nio.file.attribute.FileAttribute<?> rights(String rights) {
         return PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(rights));
-    }
-
-    static int effectiveUser() throws IOException {
-        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-            if (line.startsWith("Uid:")) {
-                return Integer.parseInt(line.split("\\s+")[2]);
-            }
-        }
-        throw new IOException("expected Uid in /proc/self/status, found none");
     }
 
     /** Writes zeros over the whole length: a file without its space ends the program when the tmpfs is full. */

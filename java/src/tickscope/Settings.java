@@ -1,11 +1,17 @@
 package tickscope;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** What the environment asks of this process; a wrong value is an {@link IllegalArgumentException} that names it. */
+/**
+ * What the environment asks of this process; a wrong value is an {@link IllegalArgumentException} that names it. And as
+ * which user the process runs: it is asked here while the counter is chosen, before which no pool may be made.
+ */
 final class Settings {
     private static final Pattern NODE = Pattern.compile("[A-Za-z0-9_-]{1,47}");
     private static final Pattern POINT = Pattern.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,46}");
@@ -39,6 +45,15 @@ final class Settings {
     /** The settings; null: nothing is to be measured. */
     static Settings of(Map<String, String> environment) {
         return text(environment, "TICKSCOPE_DIR", "").isEmpty() ? null : new Settings(environment);
+    }
+
+    static int effectiveUser() throws IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+            if (line.startsWith("Uid:")) {
+                return Integer.parseInt(line.split("\\s+")[2]);
+            }
+        }
+        throw new IOException("expected Uid in /proc/self/status, found none");
     }
 
     static boolean isPoint(String name) {
