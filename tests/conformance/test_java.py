@@ -4,6 +4,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import shutil
 import signal
 import socket
@@ -125,6 +126,10 @@ def test_e2e_a_client_in_java_and_a_server_in_c_give_one_table(home, counter, co
     assert stages["end-to-end"]["count"] == 1000
     assert found["path_sums"]["mismatches"] == 0
     assert found["truth"]["known"] == found["truth"]["inside"] > 0
+    says = "client: stamps of process "
+    (told,) = [of for of in found["assumptions"] if of["statement"].startswith(says)]
+    assert (told["origin"], told["origin_kind"], told["matters"]) == ("the program says so", "platform", False)
+    assert ("are of the TSC, by " if counter == "native" else "are of System.nanoTime(), ") in told["statement"]
     own = [row for row in rows_of_channels(tmp_path / "run", "client") if row["point"] in ("send", "response")]
     assert clocks(own) == {"tsc" if counter == "native" else "monotonic"}
 
@@ -158,6 +163,15 @@ def test_without_native_code_stamps_are_of_the_monotonic_clock_and_that_is_told(
     program.collect()
     assert program.ids() == [1]
     assert clocks(rows_of_channels(program.run)) == {"monotonic"}
+    (told,) = readings(program.run)
+    assert "System.nanoTime(), CLOCK_MONOTONIC in ns; no native code" in told["text"]
+    assert "not checked to be that clock; Java " in told["text"]
+
+
+def readings(run):
+    """What programs of the run say that their stamps are read from."""
+    all = (row for file in run.glob("events/*.parquet") for row in parquet.read_table(file).to_pylist())
+    return [row for row in all if row["what"] == "program-reading"]
 
 
 @EVERY_JAVA
@@ -168,6 +182,22 @@ def test_a_stamp_is_of_the_counter_between_two_readings_of_it(home, program):
     assert clocks(rows_of_channels(program.run)) == {"tsc"}
     before, after = (int(word) for word in printed.split()[:2])
     assert [before <= tick <= after for tick, *_ in stamps(program.run, "passed")] == [True]
+
+
+@EVERY_JAVA
+def test_what_a_killed_program_read_what_it_cost_and_how_it_was_checked_stand_in_the_run(home, program, tmp_path):
+    progress = tmp_path / "progress"
+    progress.write_bytes(bytes(8))
+    process = program.start(java("Programs", "for-ever", "1", str(progress), home=home))
+    wait_for(lambda: struct.unpack("<Q", progress.read_bytes())[0] > 0)
+    process.kill()
+    process.wait(60)
+    program.collect()
+    (told,) = readings(program.run)
+    version = int(re.search(r"; Java (\d+)\S*; a reading took it \d+\.\d ns at its start$", told["text"])[1])
+    by = "a foreign function" if version >= 22 else "JNI"
+    assert f"stamps of process {process.pid} (java) are of the TSC, by {by}; checked: none of 1000" in told["text"]
+    assert told["value"] > 0 and told["channel"] in [row["channel"] for row in rows_of_channels(program.run)]
 
 
 @pytest.mark.skipif(not NEWER, reason="no JDK that can deny native code is here")

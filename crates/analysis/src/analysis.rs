@@ -1,6 +1,6 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Event, EventKind, KeyedReader, LimitRule, Manifest, Node, Run, RunState};
@@ -92,6 +92,8 @@ pub struct Analysis {
     pub pauses: Vec<StageNoise>,
     /// Stages with traces that span the making of a program's pool.
     pub late_pools: Vec<LateStage>,
+    /// What programs say that their stamps are read from, a sentence each.
+    pub program_readings: Vec<String>,
     /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
     pub not_kept: Option<tickscope_store::Error>,
     /// What the policies of the layout's points leave out.
@@ -370,6 +372,7 @@ fn analysed(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted:
         noise: disturbed.noise,
         pauses: disturbed.pauses,
         late_pools: disturbed.late_pools,
+        program_readings: program_readings(run)?,
         not_kept,
         kept,
         limits,
@@ -378,6 +381,13 @@ fn analysed(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted:
         cut_off: run.state()? == RunState::CutOff,
     };
     Ok((analysis, figures.transpose()?))
+}
+
+/// What programs say that their stamps are read from, in the order of their nodes.
+fn program_readings(run: &Run) -> Result<Vec<String>, Error> {
+    let events = run.events()?.found.into_iter().filter(|event| event.what == EventKind::ProgramReading);
+    let all: BTreeSet<String> = events.map(|event| format!("{}: {}", event.node, event.text)).collect();
+    Ok(all.into_iter().collect())
 }
 
 /// The limits that are asked for, or else the run's own.

@@ -33,6 +33,8 @@ pub enum Assumption {
     Of { names: Vec<String>, fact: Fact },
     /// Ordered stamps stand on the right side of their calls.
     OrderedStamps,
+    /// A program's stamps are read from what it says.
+    ProgramReading { told: String },
     /// Stages from or to these points are from reading to reading.
     PlainStamps { points: Vec<String> },
     /// How passages are told apart, of so many ids.
@@ -172,6 +174,7 @@ impl Assumption {
         all.extend(auxiliary_clocks(analysis));
         all.extend(readings(manifest, analysis));
         all.extend(orderings(manifest, analysis));
+        all.extend(analysis.program_readings.iter().cloned().map(|told| Self::ProgramReading { told }));
         all.extend(analysis.passages.assumptions());
         let thinned = Some(analysis.kept.thinned.clone()).filter(|points| !points.is_empty());
         all.extend(thinned.map(|points| Self::PassedOnce { points }));
@@ -215,6 +218,7 @@ impl Assumption {
             Self::KernelStamps => KERNEL_STAMPS.into(),
             Self::Of { names, fact } => format!("{}: {}", names.join(", "), fact.statement()),
             Self::OrderedStamps => "stamps stand on the side of the call that their point's ordering says".into(),
+            Self::ProgramReading { told } => told.clone(),
             Self::PlainStamps { points } => format!(
                 "stages from or to {} are from reading to reading: a plain stamp may be read earlier or later \
                 than its line of \
@@ -276,7 +280,7 @@ impl Assumption {
             Self::Trapped { .. } | Self::ForeignClockSource { .. } => true,
             Self::CoresUncounted => manifest.nodes.iter().any(|node| node.counter.sharing.bound_ticks != Some(0)),
             Self::Quantiles => analysis.rows.iter().any(|row| row.missing + row.refused > 0),
-            Self::KernelStamps | Self::PlainStamps { .. } | Self::Seconds { .. } => false,
+            Self::KernelStamps | Self::ProgramReading { .. } | Self::PlainStamps { .. } | Self::Seconds { .. } => false,
             Self::Recorded { kind, .. } => match kind {
                 Some(AssumptionKind::Peers) => probes_left_a_host(manifest, analysis),
                 Some(AssumptionKind::NeverMoved) => manifest.nodes.iter().any(in_a_guest),
@@ -351,6 +355,7 @@ impl Assumption {
                 Assumed.by("assumed: the files do not say on which core a clock was read")
             }
             Self::OrderedStamps => Platform.by("the programs' authors"),
+            Self::ProgramReading { .. } => Platform.by("the program says so"),
             Self::PlainStamps { .. } => Declared.by("the points' orderings"),
             Self::Passages { ids } | Self::PassageThreads { ids } => {
                 Method.by(format!("how the passages of {} are told apart", counted(ids, "id")))

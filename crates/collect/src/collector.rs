@@ -163,6 +163,8 @@ struct Watched {
     looked: Option<Instant>,
     /// That its program waited for it is in an event.
     told_late: bool,
+    /// What its program says of its readings is in an event, if it says anything.
+    told_claim: bool,
 }
 
 /// Ready blocks of one point.
@@ -453,6 +455,7 @@ impl Collector {
         }
         self.tell_oddities(instance)?;
         self.tell_lateness(instance)?;
+        self.tell_claim(instance)?;
         Ok(after.saturating_sub(before))
     }
 

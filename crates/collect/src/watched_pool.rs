@@ -4,6 +4,7 @@
 //! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
 //! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
+pub(crate) mod claim;
 mod in_use;
 mod kept;
 mod live;

@@ -256,8 +256,8 @@ struct tickscope__pool_header {
     uint32_t hint;
     uint8_t zero_to_384[60];
     uint64_t without_channel, channels_refused, after_close, dumps, unwritten;
-    int64_t late_from, late_until; /* ticks around the making of a pool that its program waited for; 0: none did */
-    uint8_t zero_to_4096[3656];
+    int64_t late_from, late_until, reading_ps; /* ticks around the making of a pool that its program waited for; */
+    char reading[448], zero_to_4096[3200];     /* what a reading costs and is, where a program says it: not in C */
 };
 
 struct tickscope__entry {

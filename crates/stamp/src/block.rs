@@ -31,6 +31,8 @@ pub const LEAST_ENTRIES: u32 = 256;
 pub const SHARED_ENTRIES: u32 = 64;
 /// Bytes of the key that tells a collector whose pool it is.
 pub const KEY_BYTES: usize = 16;
+/// Bytes of what a program says of its readings.
+pub const READING_BYTES: usize = 448;
 /// A record is one to three units of this many bytes.
 pub const UNIT_BYTES: usize = 16;
 /// The smallest and the largest block.
@@ -114,7 +116,11 @@ pub struct PoolHeader {
     pub late_from: AtomicI64,
     /// Tick after that; written last.
     pub late_until: AtomicI64,
-    zero_to_4096: [u8; 3656],
+    /// Picoseconds of a plain reading, as the program measured at its start; 0: it does not say.
+    pub reading_ps: i64,
+    /// What its stamps are read from and how that was checked, as UTF-8 padded with zeros; zero: it does not say.
+    pub reading: [u8; READING_BYTES],
+    zero_to_4096: [u8; 3200],
 }
 
 /// One channel, as the collector and whoever switches policies see it.

@@ -24,7 +24,7 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
     fields!(lines, "pool_header", PoolHeader: magic version entry_offset entry_bytes entry_count block_offset block_bytes
         block_count instance boot_id pid counter when_full process_start epoch injected created_tick node command state
         channels key leases hint without_channel channels_refused after_close dumps unwritten
-        late_from late_until);
+        late_from late_until reading_ps reading);
     fields!(lines, "entry", ChannelEntry: policy parameters state serial number thread ordering shape counter opened_tick dropped refused stalls
         lost lost_first lost_last counted seen point);
     fields!(lines, "block_header", BlockHeader: magic version header_bytes state serial number policy_epoch instance boot_id

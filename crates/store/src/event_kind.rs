@@ -133,6 +133,8 @@ words! {
         PoolRefused = "pool-refused",
         /// A program waited while its pool was made: it ran already.
         PoolLate = "pool-late",
+        /// What a program says that its stamps are read from; value: picoseconds of a reading.
+        ProgramReading = "program-reading",
         /// A file in the stamp directory is no pool.
         PoolLeftAlone = "pool-left-alone",
         /// A block of an ended program makes no sense.
@@ -174,6 +176,7 @@ impl EventKind {
                 | Self::CollectorKilled
                 | Self::Dumped
                 | Self::PoolLate
+                | Self::ProgramReading
         )
     }
 

@@ -14,6 +14,7 @@ final class Layout {
     static final int BLOCK_BYTES = 32, BLOCK_COUNT = 36, INSTANCE = 40, BOOT_ID = 48, PID = 64, COUNTER = 68;
     static final int NODE = 96, COMMAND = 144, POOL_STATE = 192, CHANNELS = 196, KEY = 200, LEASES = 256;
     static final int WITHOUT_CHANNEL = 384, CHANNELS_REFUSED = 392, DUMPS = 408, UNWRITTEN = 416;
+    static final int READING_PS = 440, READING = 448, READING_BYTES = 448;
     static final int HEADER_BYTES = 4096, ENTRY_BYTES = 256, RECORDS = 192, RECORD_BYTES = 16;
     static final int POOL_CLOSED = 1;
 

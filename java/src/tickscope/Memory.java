@@ -48,8 +48,13 @@ final class Memory {
 
     /** Stores a name, padded with zeros. */
     void putName(int at, String name) {
-        byte[] padded = new byte[Layout.NAME_BYTES];
-        byte[] said = name.getBytes(StandardCharsets.UTF_8);
+        putText(at, Layout.NAME_BYTES, name);
+    }
+
+    /** Stores as much of a text as so many bytes take, padded with one zero or more. */
+    void putText(int at, int length, String text) {
+        byte[] padded = new byte[length];
+        byte[] said = text.getBytes(StandardCharsets.UTF_8);
         System.arraycopy(said, 0, padded, 0, Math.min(said.length, padded.length - 1));
         put(at, padded);
     }

@@ -178,6 +178,9 @@ final class Pool {
         memory.putName(Layout.NODE, settings.node);
         memory.putName(Layout.COMMAND, Files.readString(Path.of("/proc/self/comm")).strip());
         memory.put(Layout.KEY, settings.key);
+        memory.put(Layout.READING_PS, Counter.costPs());
+        String reading = Counter.told() + "; Java " + System.getProperty("java.version");
+        memory.putText(Layout.READING, Layout.READING_BYTES, reading);
         memory.release(0, Layout.POOL_MAGIC);
     }
 

@@ -196,6 +196,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         noise: vec![],
         pauses: Vec::new(),
         late_pools: vec![late_stage()],
+        program_readings: vec!["server: stamps of process 7 (java) are of the TSC".into()],
         not_kept: None,
         one_counter: vec![],
         passages: PassageSummary::default(),

@@ -12,6 +12,7 @@ use tickscope_stamp::directory;
 use tickscope_tick::own_points;
 
 use super::{Collector, Watched};
+use crate::watched_pool::claim::Claim;
 use crate::watched_pool::{Refused, WatchedPool, count};
 use tickscope_store::{Channel, ChannelState, Error, Event, EventKind, Result};
 
@@ -96,7 +97,7 @@ impl Collector {
                 if self.pools.values().filter(|watched| watched.pool.is_open()).count() >= self.descriptors {
                     pool.close();
                 }
-                self.pools.insert(pool.instance(), Watched { pool, looked: None, told_late: false });
+                self.pools.insert(pool.instance(), Watched { pool, looked: None, told_late: false, told_claim: false });
                 let bytes = self.pools.values().map(|watched| watched.pool.bytes()).sum();
                 self.report.pool_bytes = self.report.pool_bytes.max(bytes);
                 Ok(())
@@ -194,6 +195,21 @@ impl Collector {
         self.write_events(&format!("late-{instance:016x}"), &[event])?;
         if let Some(watched) = self.pools.get_mut(&instance) {
             watched.told_late = true;
+        }
+        Ok(())
+    }
+
+    /// Tells what a program says of its readings, once one of its channels is known.
+    pub(super) fn tell_claim(&mut self, instance: u64) -> Result<()> {
+        let Some(watched) = self.pools.get(&instance).filter(|watched| !watched.told_claim) else { return Ok(()) };
+        let Some(Claim { text, ps }) = watched.pool.claim_of_program() else { return Ok(()) };
+        let Some(channel) = self.ledger.of_pool(instance).next() else { return Ok(()) };
+        let cost = ps.map(|ps| format!("; a reading took it {}.{} ns at its start", ps / 1000, ps / 100 % 10));
+        let text = format!("stamps of {} are of {text}{}", watched.pool.process(), cost.unwrap_or_default());
+        let event = Event { channel: Some(channel.channel), value: ps, ..self.event(EventKind::ProgramReading, text) };
+        self.write_events(&format!("reading-{instance:016x}"), &[event])?;
+        if let Some(watched) = self.pools.get_mut(&instance) {
+            watched.told_claim = true;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ int main(void) {
     FIELD(pool_header, channels), FIELD(pool_header, key), FIELD(pool_header, leases), FIELD(pool_header, hint);
     FIELD(pool_header, without_channel), FIELD(pool_header, channels_refused), FIELD(pool_header, after_close);
     FIELD(pool_header, dumps), FIELD(pool_header, unwritten), FIELD(pool_header, late_from);
-    FIELD(pool_header, late_until);
+    FIELD(pool_header, late_until), FIELD(pool_header, reading_ps), FIELD(pool_header, reading);
     FIELD(entry, policy), FIELD(entry, parameters), FIELD(entry, state),
         FIELD(entry, serial), FIELD(entry, number), FIELD(entry, thread);
     FIELD(entry, ordering), FIELD(entry, shape), FIELD(entry, counter),

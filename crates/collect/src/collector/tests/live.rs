@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use tickscope_stamp::block::PoolHeader;
+use tickscope_stamp::block::{PoolHeader, READING_BYTES};
 
 use super::*;
 use crate::watched_pool::Outcome;
@@ -173,6 +173,39 @@ fn a_pool_that_its_program_waited_for_is_an_event_with_both_ticks_and_one_of_its
                 (Some(100), Some(300), Some(site.channels()[0].channel))
             );
             assert!(event.domain.is_some_and(|domain| domain.ends_with(".tsc")) && event.text.contains("process 4242"));
+        }
+    }
+}
+
+#[test]
+fn what_a_program_says_of_its_readings_is_one_event_with_its_cost_also_of_a_program_that_was_killed() {
+    let long = "x".repeat(READING_BYTES);
+    for (said, ps, expected) in [
+        (
+            "the TSC, by JNI",
+            9_250_i64,
+            Some(("are of the TSC, by JNI; a reading took it 9.2 ns at its start", Some(9_250))),
+        ),
+        ("a clock", 0, Some(("are of a clock", None))),
+        (&*long, -1, Some((&*long, None))),
+        ("", 9_250, None),
+    ] {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        pool.damage(offset_of!(PoolHeader, reading_ps) as u64, &ps.to_le_bytes());
+        pool.damage(offset_of!(PoolHeader, reading) as u64, said.as_bytes());
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &full(1)[..5]);
+        site.collect();
+        let found: Vec<_> = site.events().into_iter().filter(|event| event.what == "program-reading").collect();
+        let found: Vec<_> = found.iter().map(|event| (&*event.text, event.value, event.channel)).collect();
+        match expected {
+            None => assert_eq!(found, []),
+            Some((text, value)) => {
+                assert_eq!(found.len(), 1, "{said}");
+                assert!(found[0].0.starts_with("stamps of process 4242") && found[0].0.ends_with(text), "{found:?}");
+                assert_eq!((found[0].1, found[0].2), (value, Some(site.channels()[0].channel)));
+            }
         }
     }
 }
