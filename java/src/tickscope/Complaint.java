@@ -12,8 +12,8 @@ final class Complaint {
     private Complaint() {}
 
     /**
-     * Writes a line to the process's stderr, whatever the program made of {@code System.err}. A stderr that nobody reads
-     * holds up a thread of its own, and the program for that long at most.
+     * Writes a line to the process's stderr, whatever the program made of {@code System.err}. A stderr that nobody
+     * reads holds up a thread of its own, and the program for that long at most.
      */
     static void say(String line) {
         Thread writer = new Thread(() -> write(line), "tickscope complains");

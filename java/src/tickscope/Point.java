@@ -42,8 +42,8 @@ public final class Point {
         isOn = Pool.HERE != null && name != null && ordering != null && Settings.isPoint(name);
         if (Pool.HERE != null && !isOn) {
             Pool.HERE.count(Layout.CHANNELS_REFUSED);
-            Complaint.say("expected an ordering and a point's name as 1 to 47 of A-Z a-z 0-9 . _ - and no dot first; found "
-                + ordering + " and '" + name + "'; the point is off");
+            Complaint.say("expected an ordering and a point's name as 1 to 47 of A-Z a-z 0-9 . _ - and no dot first;"
+                + " found " + ordering + " and '" + name + "'; the point is off");
         }
     }
 
