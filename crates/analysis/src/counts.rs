@@ -3,9 +3,9 @@
 use tickscope_store::KeyedReader;
 use tickscope_trace::{Durations, Layout, Reconstruction, StageRole, StageTally, Traces, reconstruct, tally};
 
-use crate::analysis::Inputs;
 use crate::auxiliary_clocks::Widths;
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::passages::PassageSummary;
 use crate::scan::{Part, Piece, Sink};
 use crate::truth::Truth;

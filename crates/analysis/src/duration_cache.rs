@@ -16,8 +16,8 @@ use tickscope_store::{Digest, KeyedReader, KeyedRows, KeyedWriter, Nullable, Run
 use tickscope_trace::StageDurations;
 
 use crate::Query;
-use crate::analysis::{Inputs, traces_of};
 use crate::error::Error;
+use crate::inputs::{Inputs, traces_of};
 use crate::scan::{self, Part, Piece, Sink};
 
 /// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as cached in the run, else

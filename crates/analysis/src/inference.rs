@@ -12,8 +12,8 @@ use tickscope_trace::infer::{Inferred, MOST_POINTS, infer};
 use tickscope_trace::{LayoutText, Sighting};
 
 use crate::Query;
-use crate::analysis::Inputs;
 use crate::error::Error;
+use crate::inputs::Inputs;
 
 /// Ids that are looked at, at most.
 const MOST_IDS: u64 = 100_000;

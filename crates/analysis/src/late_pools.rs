@@ -14,8 +14,8 @@ use tickscope_store::{Channel, Event, EventKind, Run};
 use tickscope_tick::printable;
 use tickscope_trace::{Attribute, Layout};
 
-use crate::analysis::Inputs;
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::scan::{Outcome, Part, Piece, Sink, Wanted};
 use crate::spans::Span;
 

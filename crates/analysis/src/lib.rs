@@ -32,6 +32,7 @@ mod findings;
 mod groups;
 mod in_time;
 mod inference;
+mod inputs;
 mod jitter;
 mod kept;
 mod late_pools;

@@ -17,8 +17,8 @@ use tickscope_store::{Channel, Run};
 use tickscope_tick::Clock;
 use tickscope_trace::{Attribute, Layout, Quantile, QuantileBounds, StageRole, StageValues};
 
-use crate::analysis::Inputs;
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::query::Query;
 use crate::scan::{Part, Piece, Scan, Sink, Wanted};
 use cores::{Cores, Stamped, Took};

@@ -12,9 +12,9 @@ use tickscope_tick::counted;
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
-use crate::analysis::Inputs;
 use crate::assumptions::Assumption;
 use crate::error::Error;
+use crate::inputs::Inputs;
 
 /// Rho under which the join compares stamps of different counters: five times the largest preset.
 const PAIRING_PPB: u32 = 1_000_000;

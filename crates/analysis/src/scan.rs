@@ -16,11 +16,11 @@ use tickscope_store::{Channel, KeyedReader, KeyedRows, Run};
 use tickscope_trace::{Attribute, Clocks, Column, Durations, Layout, Marks, StageRole, Traces};
 
 use crate::Query;
-use crate::analysis::{Inputs, traces_of};
 use crate::clock_maps::ClockMapSummary;
 use crate::counters::reference_node;
 use crate::error::Error;
 use crate::figures::ClockMapCurve;
+use crate::inputs::{Inputs, traces_of};
 use crate::spans::Span;
 
 /// Rows looked at together.

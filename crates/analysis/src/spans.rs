@@ -8,8 +8,8 @@ use tickscope_store::Run;
 use tickscope_trace::{Apart, Clocks, Layout, StageDurations, StageTally, tally};
 
 use crate::Query;
-use crate::analysis::Inputs;
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::scan::{Part, Piece, Scan, Sink};
 
 /// All traces of a run.

@@ -13,10 +13,10 @@ use tickscope_tick::{NodeName, Place, PointName};
 
 use super::Verdict;
 use super::cores::Took;
-use crate::analysis::Inputs;
 use crate::auxiliary_clocks::AuxiliaryClocks;
 use crate::domains;
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::query::Query;
 use crate::scan::Piece;
 use crate::spans::Span;
