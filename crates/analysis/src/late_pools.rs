@@ -17,7 +17,7 @@ use tickscope_trace::{Attribute, Layout};
 use crate::error::Error;
 use crate::inputs::Inputs;
 use crate::scan::{Outcome, Part, Piece, Sink, Wanted};
-use crate::spans::Span;
+use crate::span::Span;
 
 /// Traces of a stage that are named.
 const MOST_NAMED: usize = 8;

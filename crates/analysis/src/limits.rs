@@ -19,7 +19,7 @@ use crate::Analysis;
 use crate::error::Error;
 use crate::kept::Kept;
 use crate::scan::{Outcome, Part, Piece, Sink};
-use crate::spans::Span;
+use crate::span::Span;
 
 /// Traces beyond a limit that are named.
 pub const MOST_WORST: usize = 10;

@@ -21,7 +21,7 @@ use crate::counters::reference_node;
 use crate::error::Error;
 use crate::figures::ClockMapCurve;
 use crate::inputs::{Inputs, traces_of};
-use crate::spans::Span;
+use crate::span::Span;
 
 /// Rows looked at together.
 const PIECE_ROWS: usize = 1 << 11;

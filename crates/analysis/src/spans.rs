@@ -5,12 +5,13 @@
 //! absent: figures.
 
 use tickscope_store::Run;
-use tickscope_trace::{Apart, Clocks, Layout, StageDurations, StageTally, tally};
+use tickscope_trace::{Apart, Clocks, Layout, StageTally, tally};
 
 use crate::Query;
 use crate::error::Error;
 use crate::inputs::Inputs;
 use crate::scan::{Part, Piece, Scan, Sink};
+use crate::span::Span;
 
 /// All traces of a run.
 pub struct Spans {
@@ -32,17 +33,6 @@ pub struct Spanned {
     pub ticks: Vec<Option<i64>>,
     /// By stage of the layout: its duration; `None`: an end is missing, or was refused.
     pub stages: Vec<Option<Span>>,
-}
-
-/// A duration in ticks of the reference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
-    /// Lies in the interval.
-    pub estimate: i64,
-    /// No admissible duration is shorter.
-    pub lo: i64,
-    /// No admissible duration is longer.
-    pub hi: i64,
 }
 
 /// The durations of every trace of `run`; of an id that passed more than once, those of its first passage.
@@ -103,12 +93,5 @@ impl Spans {
     /// far apart.
     pub fn relative_ticks(&self, stage: usize, apart: Apart) -> Option<u64> {
         Some(self.tallies.get(stage)?.relative(&self.layout, &self.clocks, stage, apart))
-    }
-}
-
-impl Span {
-    pub(crate) fn of(stage: &StageDurations, row: usize) -> Option<Self> {
-        let [estimate, lo, hi] = stage.columns().map(|column| column.get(row));
-        Some(Self { estimate: estimate?, lo: lo?, hi: hi? })
     }
 }

@@ -26,7 +26,7 @@ use tickscope_trace::Layout;
 use crate::error::Error;
 use crate::query::Query;
 use crate::scan::{Outcome, Part, Piece, Scan, Sink};
-use crate::spans::Span;
+use crate::span::Span;
 use crate::sweep::{TrialRun, blocked_ppm};
 
 const MILLION: i128 = 1_000_000;

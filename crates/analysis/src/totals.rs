@@ -14,7 +14,7 @@ use tickscope_trace::{Durations, Layout, LayoutText, Match, Quantile, QuantileBo
 use crate::error::Error;
 use crate::public_json::QuantileJson;
 use crate::scan::{Part, Piece, Scan, Sink};
-use crate::spans::Span;
+use crate::span::Span;
 
 /// Decimals of a nanosecond.
 const DECIMALS: u32 = 3;

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::inputs::Inputs;
 use crate::query::Query;
 use crate::scan::Piece;
-use crate::spans::Span;
+use crate::span::Span;
 
 /// The pauses of every node, on the reference.
 #[derive(Debug)]
