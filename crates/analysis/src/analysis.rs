@@ -7,7 +7,7 @@ use tickscope_store::{Event, EventKind, LimitRule, Manifest, Node, Run, RunState
 use tickscope_tick::{Frequency, Label, counted};
 use tickscope_trace::{Apart, Clocks, Layout, Refusal, StageRow, StageTally};
 
-use crate::assumptions::Assumption;
+use crate::assumption::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, RateAlone};
 use crate::closure::PairSummary;

@@ -11,7 +11,7 @@ use tickscope_store::{Node, Pair, Run};
 use tickscope_tick::{Label, Local, Place, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
-use crate::assumptions::Assumption;
+use crate::assumption::Assumption;
 use crate::auxiliary_clocks::AuxiliaryClocks;
 use crate::closure::{PairSummary, Web};
 use crate::counters::{Counters, DeclaredRate};

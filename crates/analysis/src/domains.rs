@@ -10,7 +10,7 @@ use tickscope_bracket::Bracket;
 use tickscope_store::{Channel, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Clock, Domain, Place};
 
-use crate::assumptions::Assumption;
+use crate::assumption::Assumption;
 use crate::error::Error;
 use crate::evidence::core_ticks;
 

@@ -10,7 +10,7 @@ use tickscope_store::{BracketColumns, Channel, Manifest, Node, Pair, Run};
 use tickscope_tick::{Clock, Label, NodeName, Place, Source};
 use tickscope_trace::Layout;
 
-use crate::assumptions::{Assumption, SendProof};
+use crate::assumption::{Assumption, SendProof};
 use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
 use crate::common_host;
 use crate::counters::{Counters, reference_node, shares_counter};

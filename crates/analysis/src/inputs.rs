@@ -7,7 +7,7 @@ use tickscope_bracket::Rho;
 use tickscope_store::{KeyedReader, Manifest, Run};
 use tickscope_trace::{Clocks, Layout, Point};
 
-use crate::assumptions::Assumption;
+use crate::assumption::Assumption;
 use crate::auxiliary_clocks::AuxiliaryClockSummary;
 use crate::clock_maps::{ClockMapSummary, RateAlone, Related, relate};
 use crate::closure::PairSummary;

@@ -10,6 +10,7 @@
 
 mod age;
 mod analysis;
+mod assumption;
 mod assumptions;
 mod auxiliary_clocks;
 pub mod channel_counts;
@@ -74,7 +75,8 @@ pub use analysis::{
     Analysis, analyse, analyse_beside, analyse_counts, analyse_scan, analyse_with_figures, analyse_with_figures_beside,
     unknown_loss, unknown_loss_of,
 };
-pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
+pub use assumption::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof};
+pub use assumptions::{assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, RateAlone, SourceSummary, clock_map_of, probed_half_width};
 pub use closure::PairSummary;

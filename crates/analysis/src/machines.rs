@@ -8,7 +8,7 @@ use tickscope_bracket::{Bracket, ClockMap, Rho};
 use tickscope_store::Run;
 use tickscope_tick::{Label, Tick};
 
-use crate::assumptions::Assumption;
+use crate::assumption::Assumption;
 use crate::clock_maps::Gathered;
 use crate::closure::{LeftPair, Web};
 use crate::count_only::some_count;

@@ -12,7 +12,7 @@ use tickscope_tick::counted;
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
-use crate::assumptions::Assumption;
+use crate::assumption::Assumption;
 use crate::error::Error;
 use crate::inputs::Inputs;
 

@@ -12,7 +12,7 @@ use tickscope_tick::{Label, Unit, fraction_down, fraction_up};
 use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Answer, Common, QuantileBounds, Share, Sign, StageRole, StageRow, slowest};
 
-use crate::assumptions::{Assumption, OriginKind};
+use crate::assumption::{Assumption, OriginKind};
 use crate::channel_counts;
 use crate::cost::CostJson;
 use crate::ready::JoinedNow;
