@@ -17,7 +17,7 @@ use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures, ToDraw};
-use crate::findings;
+use crate::impossible_counts::impossible_counts;
 use crate::inputs::Inputs;
 use crate::kept::Kept;
 use crate::late_pools::{LatePools, LateStage};
@@ -270,7 +270,7 @@ fn analysed(run: &Run, query: &Query, scan: Scan, asked: &mut impl Sink, wanted:
     let drawn = ToDraw { stages: drawn, clock_maps: curves, slow: query.slow() };
     let figures = collector.map(|(kept, path)| kept.figures(&layout, &clocks, drawn, &rows, path));
     let nodes = || manifest.nodes.iter().filter(|node| layout.points().iter().any(|at| at.place.node == node.name));
-    let unfit = culprits.into_iter().chain(domains::unfit(nodes())).chain(findings::impossible_counts(run)?);
+    let unfit = culprits.into_iter().chain(domains::unfit(nodes())).chain(impossible_counts(run)?);
     let analysis = Analysis {
         unsound: unfit.chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings)).collect(),
         counters: nodes().map(Node::domain).collect(),

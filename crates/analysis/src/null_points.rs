@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use tickscope_store::{Channel, Choice, Event, Policy, PolicyRule, Run, matches};
 use tickscope_tick::Place;
+use tickscope_trace::nearest;
 
 use crate::error::Error;
-use crate::ready::never_stamped;
 
 /// A run's rules, channels and events, from which the policy of a point is read.
 pub(crate) struct Rules<'a> {
@@ -73,6 +73,16 @@ impl Rules<'_> {
 
 fn is_null(policy: Option<&str>) -> bool {
     policy.and_then(|policy| policy.parse::<Choice>().ok()).is_some_and(|choice| choice.policy() == Policy::Null)
+}
+
+/// A sentence on a point that nothing was stamped at, with the nearest name of `known`, which programs stamped.
+fn never_stamped(place: &Place, known: &[String]) -> String {
+    let hint = match nearest(&place.to_string(), known) {
+        Some(name) => format!("did you mean '{name}'?"),
+        None if known.is_empty() => "no program stamped anything".into(),
+        None => format!("was it reached? There are {}", known.join(", ")),
+    };
+    format!("expected stamps at {place}, found none; {hint}")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use tickscope_store::{Aside, EventKind, JoinFinding, Joined, Manifest, Node, Point, Run, RunState, utc, window_text};
 use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
-use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
+use tickscope_trace::{JoinCounts, Layout, LayoutText};
 
 use crate::count_only::{counting, named, some_count};
 use crate::error::Error;
@@ -407,16 +407,6 @@ pub(crate) fn unstamped(run: &Run, layout: &Layout) -> Result<Unstamped, Error> 
         }
     }
     Ok(found)
-}
-
-/// A sentence on a point that nothing was stamped at, with the nearest name of `known`, which programs stamped.
-pub(crate) fn never_stamped(place: &Place, known: &[String]) -> String {
-    let hint = match nearest(&place.to_string(), known) {
-        Some(name) => format!("did you mean '{name}'?"),
-        None if known.is_empty() => "no program stamped anything".into(),
-        None => format!("was it reached? There are {}", known.join(", ")),
-    };
-    format!("expected stamps at {place}, found none; {hint}")
 }
 
 /// Statements as sentences, a question without a full stop.
