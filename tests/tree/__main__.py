@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-import direction  # noqa: F401  each declares its rules
+import circle  # noqa: F401  each declares its rules
+import direction  # noqa: F401
 import key
 import paper  # noqa: F401
 import shape  # noqa: F401

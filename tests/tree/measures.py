@@ -2,7 +2,8 @@
 
 Product code alone: no tests, no examples, no benchmarks. Prints a Markdown table: code lines (neither blank nor
 comment), characters in them (a reflow changes lines, hardly characters), functions and files by length, lines above
-120 columns, third-party crates in what each crate is built of.
+120 columns, files in the largest circle of each crate, third-party crates in what each crate is built of (`?` where
+cargo has not fetched them).
 """
 
 import pathlib
@@ -11,6 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import circle
 from shape import MOST_COLUMNS, MOST_FUNCTION_LINES, functions_of_braces, functions_of_python
 from source import files, is_test, product
 
@@ -59,7 +61,10 @@ def dependencies(root, *of):
         "{p}",
         *of,
     ]
-    output = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    tree = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    if tree.returncode:
+        return "?"
+    output = tree.stdout
     return len({line.split(" (")[0] for line in output.splitlines() if line and not line.startswith("tickscope")})
 
 
@@ -95,6 +100,8 @@ def measured(root):
         "code lines of a file: longest": max(lengths),
         f"lines above {MOST_COLUMNS} columns, whole tree": wide,
     }
+    circles = circle.no_circle_of_files_grows(root)
+    figures |= {f"files in the largest circle: {of}": count for of, count in circles.items()}
     return figures | {f"third-party crates: {of}": count for of, count in sorted(others.items())}
 
 
