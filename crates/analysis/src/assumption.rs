@@ -213,7 +213,7 @@ impl Assumption {
             Self::ForeignClockSource { domain, node, source } => {
                 format!("{domain} is stable, though the kernel of {node} keeps time by {source} rather than by it")
             }
-            Self::CoresUncounted => "what that check leaves open is in no figure".into(),
+            Self::CoresUncounted => "figures do not include what that check of the cores leaves open".into(),
             Self::Quantiles => {
                 "quantiles are of the traces that have a duration; missing and refused ones may be the slow \
                 ones, and are counted"

@@ -125,8 +125,8 @@ pub fn what_matters(manifest: &Manifest, analysis: &Analysis) -> String {
         all.iter().filter(|one| one.matters(manifest, analysis)).map(Assumption::in_brief).collect();
     match matter.len() {
         0 => "These figures rest on nothing that was not checked, measured, declared or vouched for.".into(),
-        1 => format!("Nobody checked one assumption that these figures rest on: {}.", matter[0]),
-        several => format!("Nobody checked {several} assumptions that these figures rest on: {}.", matter.join("; ")),
+        1 => format!("These figures rest on one unchecked assumption: {}.", matter[0]),
+        several => format!("These figures rest on {several} unchecked assumptions: {}.", matter.join("; ")),
     }
 }
 

@@ -60,7 +60,7 @@ pub struct RunJson<'a, R = ()> {
     window_ms: Option<u64>,
     /// Stamps that the window removed.
     removed: u64,
-    /// Stamps that programs counted and that are not in the run; `null`: nobody knows.
+    /// Stamps that programs counted and that are not in the run; `null`: unknown.
     lost: Option<u64>,
     /// Ids that passed every point of some way through the layout.
     complete: u64,
@@ -104,7 +104,7 @@ pub struct RunJson<'a, R = ()> {
     limits: Vec<LimitJson<'a>>,
     /// The span of a stream, where points keep the first stamp and the last; `null`: none do.
     stream: Option<&'a Stream>,
-    /// What of the run is damaged, as [`check`](#tickscope-check-run---json) has it: do not trust the figures of a run
+    /// Damaged files of the run, as [`check`](#tickscope-check-run---json) has it: do not trust the figures of a run
     /// that has any.
     faults: Vec<FaultJson>,
     /// What contradicts the figures, also where an event tells it; not empty where the exit code is 3.
@@ -216,7 +216,7 @@ struct InferredEdgeJson<'a> {
     to: &'a str,
     /// Ids that passed both.
     common: u64,
-    /// Those of them that passed the earlier one first, whatever the clocks did.
+    /// Ids of these seen at the earlier point first, whatever the clocks did.
     agree: u64,
 }
 
@@ -256,7 +256,7 @@ struct StageNoiseJson<'a> {
     undisturbed: u64,
     /// Durations that something disturbed.
     disturbed: u64,
-    /// Durations of which nobody knows.
+    /// Durations with unknown disturbance.
     unknown: u64,
     /// The median of the undisturbed.
     p50: Option<QuantileJson>,
@@ -386,11 +386,11 @@ struct PathSumsJson {
 struct PassagesJson {
     /// How many there are.
     repeated: u64,
-    /// Those whose passages overlap and were told apart by thread.
+    /// Ids whose passages overlap and were separated by thread.
     by_thread: u64,
-    /// Those whose attempts were told apart by what their stamps say.
+    /// Ids whose attempts were separated by what their stamps say.
     by_attempt: u64,
-    /// Those with durations refused because nothing tells them apart.
+    /// Ids with durations refused because nothing separates their passages.
     untold: u64,
 }
 
@@ -408,14 +408,14 @@ struct UnplacedJson<'a> {
 struct TruthJson {
     /// Durations whose truth is known.
     known: u64,
-    /// Those that lie in their intervals.
+    /// Durations that lie in their intervals.
     inside: u64,
 }
 
 /// What figures rest on, as every command's JSON has it.
 #[derive(Debug, Serialize)]
 pub struct AssumptionJson {
-    /// It, as a sentence.
+    /// The assumption, as a sentence.
     statement: String,
     /// Where it comes from, in words.
     origin: String,

@@ -64,21 +64,21 @@ pub enum Command {
     Load(GeneratorOptions),
     /// Write a run file to start from
     Init(InitOptions),
-    /// Say how the nodes of a run stand that goes on
+    /// Show the state of a running run's nodes
     Status(StatusOptions),
-    /// List the channels of a run that goes on
+    /// List the channels of a running run
     Channels(ChannelsOptions),
-    /// Give channels of a run that goes on another policy
+    /// Change the stamping policy of channels in a running run
     Policy(PolicyOptions),
-    /// Store what channels under the policy keep hold, of a run that goes on
+    /// Store now what `keep` channels of a running run hold
     Dump(DumpOptions),
-    /// Go on with a run whose `run` was killed while its nodes went on
+    /// Reattach to a run whose `tickscope run` was killed, or complete a sweep that was interrupted
     Resume(ResumeOptions),
     /// Complete a run that was cut off: collect what is left in shared memory, join, print the table
     Finish(FinishOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
-    /// Read a run wholly, and say what of it is damaged or missing
+    /// Verify every file of a run; list damaged or missing ones
     Check(CheckOptions),
     /// Name the originals of ids that are hashes of text or of longer ids
     Ids(IdsOptions),
@@ -104,7 +104,7 @@ pub enum Command {
     Unpack(UnpackOptions),
     /// Make one run of two: the nodes of both, related where they share a counter
     Merge(MergeOptions),
-    /// Look once before measuring: what is there, and what each thing costs the result
+    /// Check this host before measuring: what widens bounds, and by how much
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
     Clock(Box<ClockOptions>),
@@ -116,7 +116,7 @@ pub enum Command {
     Completions(CompletionsOptions),
     /// Print the man page: tickscope man | man -l -
     Man,
-    /// What `run` starts where nodes are; --remove takes away what it copied there
+    /// The agent that `run` starts on each machine; --remove deletes what was copied there
     Agent(AgentOptions),
     /// Play a part in a run that `run` began on this host
     #[command(hide = true)]
@@ -171,7 +171,7 @@ pub struct PolicyOptions {
     /// DURATION, own
     #[arg(required = true, num_args = 1..=3, allow_negative_numbers = true)]
     pub policy: Vec<String>,
-    /// Channels of this node alone
+    /// Only channels of this node
     #[arg(long, value_name = "NODE", value_hint = ValueHint::Other)]
     pub node: Option<NodeName>,
     /// Print what became of it as JSON
@@ -187,7 +187,7 @@ pub struct DumpOptions {
     /// Points, on every node: * stands for any letters, ? for one
     #[arg(value_hint = ValueHint::Other, default_value = "*")]
     pub points: String,
-    /// What this node keeps alone
+    /// Only this node
     #[arg(long, value_name = "NODE", value_hint = ValueHint::Other)]
     pub node: Option<NodeName>,
     /// Print what became of it as JSON
@@ -214,10 +214,10 @@ pub struct ShowOptions {
     /// All events, with their time
     #[arg(long)]
     pub events: bool,
-    /// What other methods say of the same clocks, too: Min-RTT with its Table II, return trips, and what was asked
+    /// Compare with other clock methods: Min-RTT and its Table II, return trips, chrony and ptp4l if the run has them
     #[arg(long, conflicts_with_all = ["json", "by", "counts", "age"])]
     pub rivals: bool,
-    /// What points under the policy count counted, a line a period, instead of the table: all, or NODE.POINT
+    /// Print the counts of `count` points per period instead of the table: of all, or of NODE.POINT
     #[arg(long, value_name = "POINT", num_args = 0..=1, default_missing_value = "", value_hint = ValueHint::Other)]
     #[arg(conflicts_with_all = ["QueryOptions", "by", "wide", "assumptions", "events", "quantiles", "unit"])]
     pub counts: Option<String>,
@@ -518,7 +518,7 @@ pub struct CompareOptions {
     #[arg(value_names = ["BEFORE", "AFTER"], num_args = 2, value_hint = ValueHint::DirPath)]
     #[arg(required_unless_present = "before")]
     pub runs: Vec<PathBuf>,
-    /// Several runs before, instead: what differs from run to run is in the intervals then
+    /// Several runs before, instead: intervals then include run-to-run variation
     #[arg(long, value_name = "RUN", num_args = 1.., value_hint = ValueHint::DirPath)]
     #[arg(conflicts_with = "runs", requires = "after")]
     pub before: Vec<PathBuf>,
@@ -531,7 +531,7 @@ pub struct CompareOptions {
     /// Other quantiles than 50 and 99, in percent with at most four decimals; each widens all intervals a little
     #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
     pub quantiles: Option<QuantileList>,
-    /// A change within this is none: such as 2%, of the figure before, or 500ns, 2us, 1.5ms
+    /// Ignore changes smaller than this: such as 2%, of the figure before, or 500ns, 2us, 1.5ms
     #[arg(long, value_name = "AMOUNT", value_parser = tolerance, value_hint = ValueHint::Other)]
     pub tolerance: Option<ChangeTolerance>,
     /// End with exit code 4 if a figure is slower or changed, with 5 if it is unresolved
@@ -578,7 +578,7 @@ pub struct DoctorOptions {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
-    /// Remove what runs that no longer live have left, after saying what; never stamps that no run has taken
+    /// List and remove leftovers of dead runs; never stamps that no run has taken
     #[arg(long)]
     pub clean: bool,
     /// Directory on tmpfs that stamps are to go to
@@ -599,7 +599,7 @@ pub struct ClockOptions {
 pub enum ClockPart {
     /// Find where subtracting nearby readings stops helping as the load's pulses get shorter
     Sweep(SweepOptions),
-    /// Read one clock steadily and tell in every interval how loaded its processor is
+    /// Read one clock steadily and report its processor's load per interval
     LoadFactor(LoadFactorOptions),
     /// Read the counter by halves, by the three routines of the Cm* study, while other readers start and stop
     TwoWords(TwoWordsOptions),
@@ -731,7 +731,7 @@ pub enum LoadKind {
 
 #[derive(Debug, Args)]
 pub struct CollectOptions {
-    /// The stamp directory: what TICKSCOPE_DIR named
+    /// The stamp directory: the value of TICKSCOPE_DIR
     pub directory: PathBuf,
     /// The run's directory; its run.json is made where it has none
     #[arg(long, value_parser = written())]

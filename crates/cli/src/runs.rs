@@ -263,7 +263,7 @@ pub fn rm(options: &RmOptions) -> Result<(), Failure> {
     let bytes = options.runs.iter().try_fold(0, |sum, run| Some(sum + bytes_below(run).ok()?));
     let (runs, size) = (counted(options.runs.len(), "run"), megabytes(bytes));
     if !options.yes {
-        return Err(Failure::input(format!("{runs}, {size}, would be gone for good. Add --yes")));
+        return Err(Failure::input(format!("{runs}, {size}, would be deleted permanently. Add --yes")));
     }
     let held = RunRemoval::hold(&options.runs).map_err(|e| match (e.is_busy(), e.place().parent()) {
         (true, Some(run)) => Failure::input(format!(

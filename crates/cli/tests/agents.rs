@@ -685,7 +685,7 @@ fn e2e_an_agent_that_does_not_answer_is_named_and_holds_up_nobody_who_asks() {
     assert!(status["nodes"][3]["stamps"].as_i64() > Some(0), "the others answer: {status}");
     let policy = ask(&["policy", "work", "null"]).json(1);
     let failed = failures(&policy);
-    assert!(failed.len() == 1 && failed[0].0 == "c" && failed[0].1.contains("the rule stays"), "{policy}");
+    assert!(failed.len() == 1 && failed[0].0 == "c" && failed[0].1.contains("the rule is kept"), "{policy}");
     signal(libc::SIGCONT);
     loop {
         let channels = ask(&["channels"]);

@@ -441,7 +441,7 @@ fn e2e_a_run_whose_file_does_not_fit_its_programs_says_which_word_is_wrong() {
     assert_eq!(failing.err.matches("No program stamped anything").count(), 1, "once for all points: {}", failing.err);
     fs::remove_dir_all(site.run_directory()).unwrap();
     let silent = Ended::of(&mut site.run_command(&with("\"false\"")));
-    silent.said(1, &["failed with exit status: 1: it printed nothing.", "stderr, if anything, stands above"]);
+    silent.said(1, &["failed with exit status: 1: it printed nothing.", "See its stderr above, if it wrote any"]);
     fs::remove_dir_all(site.run_directory()).unwrap();
     for (command, says) in [
         ("\"no-such-command\"", &["no-such-command", "PATH", "Install it"][..]),

@@ -216,7 +216,7 @@ impl Benchmark {
                 Some(times) => {
                     let known = match off(length_ns) {
                         off if off < 100.0 => format!("is good to {} only", percentage(off)),
-                        _ => "tells nothing".into(),
+                        _ => "gives no usable figure".into(),
                     };
                     short.push(format!(
                         "a section of {}: one timing by '{name}' {known}. For {}, run it {times} times between the two \
@@ -503,7 +503,7 @@ fn why_nothing(load: &LoadResult, correction: Correction) -> String {
 /// Accuracy of one timing, in words.
 fn worth(correction: Correction, percent: f64) -> String {
     match correction.good_to_ns.zip(correction.from_ns) {
-        None => "one timing tells nothing: the clock stood still".into(),
+        None => "one timing gives no usable figure: the clock stood still".into(),
         Some((good_to, from)) => format!(
             "one timing is good to ±{} in 19 of 20, and to {} for sections of {} or more",
             duration(good_to),

@@ -254,7 +254,7 @@ pub struct Ended {
 }
 
 /// Where to look for the reason why a process ended, which may have given none.
-pub(crate) const SAID: &str = "What it wrote to stderr, if anything, stands above";
+pub(crate) const SAID: &str = "See its stderr above, if it wrote any";
 
 /// Added to a signal's number, it is the exit code of a program that caught the signal and ended by it.
 const TOLD_BY_CODE: i32 = 128;

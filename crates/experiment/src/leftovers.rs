@@ -115,9 +115,7 @@ impl Claim {
         let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         let claim = Self::take(run, root)?;
         if interrupt::ended() {
-            return Err(Error::work(
-                "expected to begin a run's nodes, found that this agent is told to end. Run it again",
-            ));
+            return Err(Error::work("the agent is shutting down, so no node was started. Run it again"));
         }
         Ok(claim)
     }

@@ -150,7 +150,7 @@ impl Log {
             (_, Some(_)) => return Err("expected a pattern or a format, found both. Leave one out".into()),
         };
         if self.format != LogFormat::Json && !self.keys.is_empty() {
-            return Err("expected keys beside format = \"json\", found them without it. Correct it".into());
+            return Err("`keys` needs format = \"json\". Add it, or leave `keys` out".into());
         }
         let ids = match self.ids {
             LogIdForm::Number => LogIds::Numbers,

@@ -162,7 +162,7 @@ pub(crate) fn check_what_stamps(node: &NodePlan, bare: bool) -> Result<(), Strin
              else starts it, stamps = its TICKSCOPE_DIR"
         )),
         (true, _) if *ends_run || ready.is_some() => Err(format!(
-            "node '{name}': expected a command beside {of_a_command}, found none. Leave {of_a_command} out"
+            "node '{name}': {of_a_command} needs a command, found none. Give one, or leave {of_a_command} out"
         )),
         _ => Ok(()),
     }
@@ -180,8 +180,8 @@ fn check_what_needs_connect(node: &NodePlan) -> Result<(), String> {
     match given.into_iter().find(|(_, given)| *given && node.is_here()) {
         None => Ok(()),
         Some((field, _)) => Err(format!(
-            "node '{name}': expected connect beside {field}, found none: the node lives on this machine. Give connect, \
-             or leave {field} out"
+            "node '{name}': {field} needs connect, found none: the node lives on this machine. Give connect, or \
+             leave {field} out"
         )),
     }
 }

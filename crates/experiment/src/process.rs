@@ -49,7 +49,7 @@ impl Process {
     /// Tells one of tickscope's own a line.
     pub fn tell(&mut self, line: &str) -> Result<(), Error> {
         let wrong =
-            |e: std::io::Error| Error::work(format!("{}: cannot tell it '{line}': {e}. It may have ended", self.what));
+            |e: std::io::Error| Error::work(format!("{}: cannot send '{line}': {e}. It may have ended", self.what));
         let input = self.input.as_mut().ok_or_else(|| wrong(std::io::ErrorKind::BrokenPipe.into()))?;
         input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush()).map_err(wrong)
     }

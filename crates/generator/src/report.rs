@@ -91,9 +91,11 @@ impl Tally {
         let ns = |ticks: u64| (u128::from(ticks) * 1_000_000_000).div_ceil(u128::from(hertz)) as u64;
         let faults = self.lateness.faults();
         let sent = self.lateness.sent();
-        let strange = self.replies.map(|counts| counts.strange).filter(|&count| count > 0).map(|count| {
-            format!("replies: {count} of no tuple that waited for one, so nobody can tell whose the others are")
-        });
+        let strange = self
+            .replies
+            .map(|counts| counts.strange)
+            .filter(|&count| count > 0)
+            .map(|count| format!("replies: {count} unexpected; replies cannot be matched to tuples"));
         LoadReport {
             version: 1,
             sent,

@@ -251,7 +251,7 @@ impl<'a> Timeline<'a> {
             [None, None] => (
                 PairState::Related,
                 quiet.map(|at| {
-                    let words = "as bursts in turn explain, or a machine that goes: the run ended too soon to tell";
+                    let words = "either alternating bursts or a dead machine: the run ended too soon to decide";
                     format!("silent {}, {words}", since(at))
                 }),
             ),

@@ -253,12 +253,12 @@ impl AgeTable<'_> {
         }
         if !self.age.lacking.is_empty() {
             remarks.push(format!(
-                "No ends are told, since stamps are missing: {}. Ages may be lower than is told, or higher.",
+                "No bounds: stamps are missing ({}). True ages may be lower or higher.",
                 self.age.lacking.join("; ")
             ));
         }
         let lost = "generated and not received (lost, or on the way at the end), and lower no age";
-        let lower = "in no figure: the age may be lower than is told";
+        let lower = "in no figure: the true age may be lower";
         let counts = [
             (updates.lost, lost.to_owned()),
             (updates.out_of_order, "received after a fresher one of the key: obsolete, and lower no age".into()),

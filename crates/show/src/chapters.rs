@@ -48,8 +48,8 @@ pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
             report.run.stored_until().map_or("it was made".into(), utc)
         )),
         Ok(RunState::CutOff) => Some(
-            "This run was cut off: nobody wrote its end. Figures are of what was stored until then, and what was lost \
-             with the rest is not known."
+            "This run was cut off before its end was recorded. Figures are of what was stored until then, and what was \
+             lost with the rest is not known."
                 .to_string(),
         ),
         Err(e) => Some(format!("Whether this run has ended is not known: {e}.")),
@@ -471,7 +471,7 @@ fn node(node: &Node) -> Vec<Block> {
                 "{} at {} Hz, {}",
                 node.domain(),
                 counter.frequency.hertz,
-                if counter.invariant { "invariant" } else { "not said to be invariant" },
+                if counter.invariant { "invariant" } else { "invariance not reported" },
             ),
         ),
         ("Known map", node.injected.clone().unwrap_or_default()),

@@ -202,7 +202,7 @@ fn slowest_stage(rows: &[StageRow], unit: Unit) -> Words {
             if named_ones < several.len() {
                 sentence = sentence.say(format!(" and {} more stages", several.len() - named_ones));
             }
-            sentence.say(": what is known of the clocks does not tell them apart.")
+            sentence.say(": the clocks' bounds cannot separate them.")
         }
     }
 }
@@ -217,9 +217,7 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
     let unrelated = &report.analysis.unrelated;
     let mut all: Vec<Words> = unrelated.iter().map(|text| Words::from(sentence(text))).collect();
     if clock_maps.is_empty() && unrelated.is_empty() {
-        all.push(Words::from(
-            "All points read one counter, so only what the readings of each packet leave open is not known.",
-        ));
+        all.push(Words::from("All points read one counter, so the only uncertainty is the reading error."));
     }
     let holds = report.analysis.contradiction(report.events).is_none() && report.analysis.refused.is_empty();
     // Beyond a few, the section on the clocks says it better.
@@ -229,7 +227,7 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
         let rho = clock_map.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1);
         let sure = match holds {
             true => format!(" at the median instant: a guarantee, as long as its rate stays within rho ({rho})."),
-            false => format!(" at the median instant, by rho ({rho}): no guarantee, by what is told first."),
+            false => format!(" at the median instant, by rho ({rho}): no guarantee, see the finding above."),
         };
         all.push(Words::from(format!("{} is known to ", clock_map.domain)).stress(known).say(sure));
     }

@@ -26,7 +26,7 @@ pub(crate) fn against(analysis: &Analysis) -> impl Iterator<Item = String> {
     let rows = analysis.rows.iter().filter(|row| row.against_inferred > 0);
     rows.map(|row| {
         format!(
-            "against the inferred order: {} of {} traces of {}; nobody declared that order, so they contradict nothing",
+            "against the inferred order: {} of {} traces of {}; the order is inferred, so this is no finding",
             row.against_inferred, row.count, row.name
         )
     })

@@ -73,8 +73,8 @@ impl SweepText<'_> {
         remarks.push(intervals(figures().filter_map(|found| found.confidence_per_million).collect()));
         if figures().any(|found| found.confidence_per_million.is_none()) {
             remarks.push(
-                "The interval of a single repetition is the clocks' alone: how much another one would differ is in \
-                 none. Set repetitions in [sweep]."
+                "The interval of a single repetition holds the clocks' error alone, not run-to-run variation. \
+                 Set repetitions in [sweep]."
                     .into(),
             );
         }

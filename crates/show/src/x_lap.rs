@@ -364,8 +364,8 @@ impl<'a> XLap<'a> {
             figure.words(*count as f64, row, &count.to_string());
         }
         let caption = format!(
-            "Of {above} outliers end to end, those in which a stage is an outlier of that stage, too; in {several} \
-             several are. The published rule: it has no magnitude, and names noisy stages that are small. {}{more}",
+            "Of {above} outliers end to end, those that are outliers of a stage, by stage; {several} have more than \
+             one such stage. The published rule: it has no magnitude, and names noisy stages that are small. {}{more}",
             self.of_how_many()
         );
         let threshold = self.jitter.threshold_ticks.map_or("none".into(), |ticks| short(self.ns(ticks)));

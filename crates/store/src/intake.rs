@@ -113,7 +113,7 @@ impl Receiving {
     /// Gives it its name in the run.
     pub fn finish(self) -> Result<()> {
         if self.next().is_some() || hexadecimal(&self.digest) != self.parcel.digest {
-            return Err(refused(&self.place, "its bytes are not those that were said"));
+            return Err(refused(&self.place, "its content does not match its announced digest"));
         }
         expect_own_rows(&self.parcel.path, self.whole.hidden(), &self.nodes)
             .map_err(|why| refused(&self.place, &why))?;

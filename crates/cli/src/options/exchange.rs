@@ -37,7 +37,7 @@ pub struct ExportOptions {
     /// Write a trace in the Common Trace Format to this folder, which must not be there: a clock for each node
     #[arg(long, value_name = "FOLDER", value_parser = written_folder())]
     pub ctf: Option<PathBuf>,
-    /// One trace of so many becomes spans, by its id, and every one of the slowest percent
+    /// Export one trace in N as spans, by its id, plus every one of the slowest 1 %
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub one_in: Option<u64>,
     #[command(flatten)]

@@ -56,7 +56,7 @@ pub struct GeneratorOptions {
     /// Topic of kafka; sender n writes to its n-th partition
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     pub topic: Option<String>,
-    /// Milliseconds after which a tuple is late; of more than 1 in 1000 so late the trial is invalid
+    /// Milliseconds after which a tuple is late; the trial is invalid if more than 1 in 1000 are
     #[arg(long, default_value_t = 10.0, value_name = "MS")]
     pub late: f64,
     /// Seconds, after the last tuple was due, for what is unsent and for replies
@@ -65,7 +65,7 @@ pub struct GeneratorOptions {
     /// Seconds that the target may take until it can be connected to
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     pub connect_within: f64,
-    /// Print JSON: it is all that there is
+    /// Print JSON, the only output there is
     #[arg(long)]
     pub json: bool,
 }
@@ -88,7 +88,7 @@ pub enum TransportOption {
 /// What comes back for a tuple.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RepliesOption {
-    /// Nothing that is waited for; kafka's broker is told to answer nothing
+    /// No reply is waited for (Kafka: acks=0)
     None,
     /// A line each, in order
     Lines,

@@ -169,7 +169,9 @@ impl LogForm {
         Ok(match &self.syntax {
             LogSyntax::Pattern(_) if self.columns.is_some() => {
                 return Err(
-                    "expected no columns beside a pattern, whose groups name them, found some. Leave them out".into()
+                    "`columns` and `pattern` exclude each other: the pattern's groups name the columns. Leave \
+                            `columns` out"
+                        .into(),
                 );
             }
             LogSyntax::Pattern(pattern) => Some(cells::groups(&cells::pattern(pattern)?)),

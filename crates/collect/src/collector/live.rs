@@ -247,7 +247,8 @@ impl Collector {
     fn begin_switch(&mut self, rule: &LiveRule, occasion: Occasion) -> Result<usize> {
         let (glob, policy) = (&rule.glob, rule.policy);
         let text = format!(
-            "channels that match {glob} get the policy {policy}; the collector ended before it had told how many"
+            "channels that match {glob} get the policy {policy}; the collector exited before it reported how many \
+             channels it switched"
         );
         let tick = self.tick_before();
         let domain = tick_domain(&self.settings.node);

@@ -118,7 +118,7 @@ impl Collector {
     fn leave_alone(&mut self, path: &Path, why: &str) -> Result<()> {
         if self.report.left_alone < MOST_LEFT_ALONE {
             let last = self.report.left_alone + 1 == MOST_LEFT_ALONE;
-            let text = format!("{}: {why}{}", path.display(), if last { "; further ones are not told" } else { "" });
+            let text = format!("{}: {why}{}", path.display(), if last { "; further ones are not listed" } else { "" });
             let event = self.event(EventKind::PoolLeftAlone, text.replace(char::is_control, "\u{fffd}"));
             // Two users may have files of one name.
             let name = path.strip_prefix(&self.settings.directory).unwrap_or(path).as_os_str();
@@ -222,8 +222,9 @@ impl Collector {
             self.event(EventKind::BlockLeftAlone, text)
         });
         let taken = pool.doubtful().iter().map(|(block, said)| {
-            let text =
-                format!("{file}: block {block} says that {said}, and holds stamps that no file has: they are taken");
+            let text = format!(
+                "{file}: block {block} is inconsistent ({said}); its stamps that were in no file were recovered"
+            );
             self.event(EventKind::BlockLeftAlone, text)
         });
         let cut_off = pool.is_cut_off().then(|| {

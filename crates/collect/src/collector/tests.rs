@@ -589,7 +589,7 @@ fn a_block_whose_state_was_rewritten_is_told_and_its_stamps_are_stored() {
             pool.kill();
         }
         assert_eq!(site.collect().stamps, u64::from(SLOTS), "{state:?}");
-        assert!(site.event("block-left-alone").text.contains("they are taken"));
+        assert!(site.event("block-left-alone").text.contains("were recovered"));
         assert_eq!(site.collect().stamps, 0);
     }
 }

@@ -229,7 +229,10 @@ impl Conductor<'_> {
             let told = self.collector_of(at);
             let told = told.and_then(|task| self.agent(at).post(task, &line).map_err(|why| why.to_string()));
             if let Err(why) = told {
-                notice::say(format!("{} cannot be told to store what it keeps: {why}", self.nodes[at].name));
+                notice::say(format!(
+                    "cannot ask {} to store what its `keep` channels hold: {why}",
+                    self.nodes[at].name
+                ));
             }
         }
     }
@@ -376,7 +379,7 @@ impl Conductor<'_> {
         let mut reply = json!({ "node": node.name.as_str() });
         if let Some(why) = &heard.failed {
             let stays = matches!(serving.asked.request, RunRequest::Policy { .. }) && self.live.control.is_some();
-            let then = if stays { "; the rule stays, and it is told once it can be" } else { "" };
+            let then = if stays { "; the rule is kept, and sent once the node answers" } else { "" };
             reply["failed"] = json!(format!("{why}{then}"));
         }
         match &heard.other {

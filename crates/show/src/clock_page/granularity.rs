@@ -120,8 +120,8 @@ fn profiles(clocks: &[ByPulse]) -> Vec<Block> {
     });
     let pulses =
         clocks.first().into_iter().flat_map(|of| &of.tests).map(|test| format!("pulses of {}", short(place(test))));
-    let note = "The correlation of what two readings cost that are so far apart: 1, what the one cost tells what the \
-                other does; 0, it tells nothing. Found in several rounds; uprights: what it lies between.";
+    let note = "The correlation of what two readings cost that are so far apart: 1, one cost predicts the other; 0, it \
+                predicts nothing. Found in several rounds; uprights: what it lies between.";
     vec![Block::note(note), Block::legend(pulses), Block::panels(panels.collect())]
 }
 
