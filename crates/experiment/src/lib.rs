@@ -26,6 +26,7 @@ mod local_agent;
 mod logs;
 mod network;
 mod node_plan;
+mod node_role;
 mod node_run;
 mod notice;
 mod original;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
-use std::time::Instant;
 
 use serde::Deserialize;
 use tickscope_store::{Channel, Node, NodeCost, ReadingWidth, StampCost};
@@ -12,7 +11,7 @@ use crate::Error;
 use crate::agent::{Ended, PreparedNode, TaskId};
 use crate::host::STAMPED_CLOCKS;
 use crate::node_plan::NodePlan;
-use crate::roles::Role;
+use crate::node_role::{Helper, HelperKind, Service};
 
 /// All that belongs to one node.
 #[derive(Debug)]
@@ -35,79 +34,6 @@ pub(crate) struct NodeRun {
     own: HashSet<u32>,
     /// Whether its collector failed, so that stamps lie where it stamps.
     pub uncollected: bool,
-}
-
-/// A process of tickscope that a node has while the run goes on.
-#[derive(Clone, Debug)]
-pub(crate) struct Helper {
-    pub role: Role,
-    /// Position of the node that it runs on.
-    pub at: usize,
-    /// `None`: it died, and is to be started again.
-    pub task: Option<TaskId>,
-    /// How often it died or could not be started.
-    pub failures: u32,
-    /// When it may be started again.
-    pub due: Instant,
-}
-
-impl Helper {
-    /// One that runs already.
-    pub fn running(role: Role, at: usize, task: TaskId) -> Self {
-        Self { role, at, task: Some(task), failures: 0, due: Instant::now() }
-    }
-}
-
-/// The processes of tickscope that a node has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum HelperKind {
-    Collector,
-    Monitor,
-    Probe,
-    /// The clock that rivals follow; only on the reference.
-    RivalServer,
-    /// The rivals that are asked about the node's clock.
-    RivalClient,
-    /// Answers acknowledgements; only where a path begins.
-    ReturnSource,
-    /// Acknowledges stamps; only where a path ends.
-    ReturnSink,
-    /// Records noise; on one node of this host, for all of them.
-    Noise,
-}
-
-impl HelperKind {
-    pub const ALL: [Self; 8] = [
-        Self::Collector,
-        Self::Monitor,
-        Self::Probe,
-        Self::RivalServer,
-        Self::RivalClient,
-        Self::ReturnSource,
-        Self::ReturnSink,
-        Self::Noise,
-    ];
-
-    pub fn service(self) -> Service {
-        match self {
-            Self::Collector => Service::Collector,
-            Self::Monitor => Service::ClockMonitor,
-            Self::Probe => Service::Probe,
-            Self::RivalServer | Self::RivalClient | Self::ReturnSource | Self::ReturnSink | Self::Noise => {
-                Service::Rival
-            }
-        }
-    }
-}
-
-/// The part of a run that a process of tickscope serves.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Service {
-    Collector,
-    Probe,
-    ClockMonitor,
-    /// No cost of measuring: it is asked for only to be compared with.
-    Rival,
 }
 
 /// Field of a collector's report.

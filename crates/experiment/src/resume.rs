@@ -14,11 +14,11 @@ use tickscope_tick::quoted;
 use crate::agent::{Agent, Task};
 use crate::conductor::Conductor;
 use crate::finish::alone;
-use crate::node_run::{Helper, HelperKind, NodeRun};
+use crate::node_role::{Helper, HelperKind};
+use crate::node_run::NodeRun;
 use crate::pipe::Inventory;
 use crate::plan::{Plan, PlanOrigin};
 use crate::record::RunRecord;
-use crate::roles::Role;
 use crate::window::Keep;
 use crate::{Error, interrupt, sites};
 
@@ -126,7 +126,7 @@ impl<'a> Conductor<'a> {
                     self.take_target(at, task);
                 }
                 Task::Role(role) => {
-                    let Some(kind) = kind_of(&role) else { continue };
+                    let Some(kind) = HelperKind::resumed(&role) else { continue };
                     self.take_helper(kind, at, Helper::running(role, at, task));
                 }
             }
@@ -135,18 +135,5 @@ impl<'a> Conductor<'a> {
         crate::notice::say(&text);
         self.note_resumed(text)?;
         self.start_missing_collectors()
-    }
-}
-
-/// What a role is to a node; `None`: nothing that goes on.
-fn kind_of(role: &Role) -> Option<HelperKind> {
-    match role {
-        Role::Collect => Some(HelperKind::Collector),
-        Role::ClockMonitor => Some(HelperKind::Monitor),
-        Role::Probe(_) => Some(HelperKind::Probe),
-        Role::ReturnAnswer(_) => Some(HelperKind::ReturnSource),
-        Role::ReturnAcknowledge(_) => Some(HelperKind::ReturnSink),
-        Role::Noise(_) => Some(HelperKind::Noise),
-        _ => None,
     }
 }

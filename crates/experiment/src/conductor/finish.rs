@@ -199,7 +199,7 @@ impl Conductor<'_> {
     pub(super) fn stop_helper(&mut self, kind: HelperKind, helper: Helper) -> Result<Ended, Error> {
         let died = || Error::work(format!("the {} {} died", helper.role.title(), self.nodes[helper.at].name));
         let task = helper.task.ok_or_else(died)?;
-        self.end(helper.at, kind.service(), task)
+        self.end(helper.at, kind.row().service, task)
     }
 
     /// Ends the clock monitors; the rate that each reports of its clocks becomes the bound that the run declares for

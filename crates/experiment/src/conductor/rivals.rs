@@ -51,7 +51,7 @@ impl Conductor<'_> {
                 let Some(helper) = self.nodes[of].helper(kind).take() else { continue };
                 let title = helper.role.title();
                 let report = match helper.task {
-                    Some(task) => self.end(helper.at, kind.service(), task).and_then(|ended| ended.report()),
+                    Some(task) => self.end(helper.at, kind.row().service, task).and_then(|ended| ended.report()),
                     None => Err(Error::work(format!("the {title} {} died", self.nodes[of].name))),
                 };
                 let missing = match report {

@@ -4,7 +4,7 @@
 //! keeps dying is started again after pauses, for as long as the run goes on. Stamps wait in shared memory meanwhile.
 
 use super::*;
-use crate::node_run::{Helper, HelperKind};
+use crate::node_role::{Helper, HelperKind, HelperRow};
 use crate::roles::probe::Order;
 
 /// Restarts without a pause: what dies so often dies by a cause that lasts.
@@ -42,7 +42,7 @@ impl Conductor<'_> {
                 return Ok(());
             }
             helper.task = None;
-            let how = match self.end(helper.at, kind.service(), task) {
+            let how = match self.end(helper.at, kind.row().service, task) {
                 Ok(ended) => format!("failed with {}", ended.status()),
                 Err(why) => why.to_string(),
             };
@@ -76,21 +76,10 @@ impl Conductor<'_> {
         } else {
             String::new()
         };
-        let (what, then) = match kind {
-            HelperKind::Collector => (EventKind::CollectorKilled, "Another took over where it stood"),
-            HelperKind::Monitor => (EventKind::RoleRestarted, "Nobody watched the clocks in between"),
-            HelperKind::RivalServer | HelperKind::RivalClient => {
-                (EventKind::RoleRestarted, "Rivals start anew, and nobody asked them in between")
-            }
-            HelperKind::ReturnSource | HelperKind::ReturnSink => {
-                (EventKind::RoleRestarted, "Nothing was acknowledged in between")
-            }
-            HelperKind::Noise => (EventKind::RoleRestarted, "No noise was recorded in between"),
-            _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
-        };
-        let text = format!("the {title} {node} {how}{again}. {then}");
+        let HelperRow { death, loss, .. } = kind.row();
+        let text = format!("the {title} {node} {how}{again}. {loss}");
         notice::say(&text);
-        self.note_at(of, what, Some(i64::from(failures)), text);
+        self.note_at(of, death, Some(i64::from(failures)), text);
         let _ = self.record.write_events(); // written again at the end, where a failure is told
     }
 }
