@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import circle  # noqa: F401  each declares its rules
 import direction  # noqa: F401
+import errand  # noqa: F401
 import key
 import paper  # noqa: F401
 import shape  # noqa: F401
