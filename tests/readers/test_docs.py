@@ -158,12 +158,12 @@ def test_the_picture_of_the_guarantee_is_what_its_script_computes():
 
 def test_the_first_screen_of_the_readme_says_what_a_stranger_needs_in_order(tickscope, swinging_run):
     screen = (TREE / "README.md").read_text().splitlines()[:60]
-    parts = ["Where does the time go", "$ tickscope run -- ./program", "$ make try", "stage ", "| **stage**",
-             "![The first screen", "**The guarantee.**", "**It cannot**", "**Cost**", "**Tested**", "## Install", "**[Guide"]
+    parts = ["Where does the time go", "$ git clone ", "stage ", "| **stage**", "tickscope_stamp(",
+             "`tickscope run -- ./program`", "![The first screen", "**The guarantee.**", "**It cannot**", "**Cost**", "**Tested**", "## Install", "**[Guide"]
     places = [next((at for at, line in enumerate(screen) if line.startswith(part)), None) for part in parts]
     assert None not in places and places == sorted(places), dict(zip(parts, places))
     table = said(tickscope, "show", swinging_run).splitlines()
-    assert screen[places[3]].split() == table[0].split()
+    assert screen[places[2]].split() == table[0].split()
     stages = {line.split()[0] for line in table if ">" in line.split(" ")[0]}
     assert {line.split()[0] for line in screen if ">" in line.split(" ")[0] and line[0] != ">"} <= stages
 
