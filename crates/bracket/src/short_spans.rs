@@ -43,3 +43,48 @@ impl ShortSpans {
         (0 <= least && most <= self.most).then_some([lo as i64, hi as i64])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bracket, Model, Ratio, Rho};
+    use tickscope_tick::{Interval, Span, Tick};
+
+    /// Evidence of 100 ticks each 20 000, of a counter that runs as fast or as slow as the cone allows: nothing else
+    /// lets the ends of a span bound it better than the slopes at so short a distance.
+    fn at_an_edge(ppm: i64) -> ClockMap {
+        let bracket = |number: i64| {
+            let at = number * 20_000;
+            let reference = at + at * ppm / 1_000_000;
+            Bracket::new(Some(reference - 50), at, Some(reference + 50))
+        };
+        let model = Model::new(Rho::declared_ppb(3_000_000).unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(0));
+        ClockMap::new(&(0..7).map(bracket).collect::<Vec<_>>(), &model).unwrap()
+    }
+
+    #[test]
+    fn a_span_is_short_only_while_its_ends_bound_it_no_better_than_the_slopes() {
+        let readings = [0, 29].into_iter().flat_map(|width| [39_971, 40_000].map(|at| (at, width)));
+        for (ppm, (at, width)) in readings.flat_map(|reading| [-2_990, 2_990].map(|ppm| (ppm, reading))) {
+            let clock_map = at_an_edge(ppm);
+            let hold = |at: i64| clock_map.hold(Interval::new(Tick::new(at), Tick::new(at + width)).unwrap()).unwrap();
+            let from = hold(at);
+            let placed = clock_map.placed(&from).unwrap().interval;
+            let short = clock_map.short_spans(placed.hi().get().abs_diff(placed.lo().get()), width);
+            let (mut bounded, mut differ) = (0, 0);
+            for apart in (width..60_000).step_by(10) {
+                let [least, most] = [apart - width, apart + width];
+                let distance = Interval::new(Span::new(least), Span::new(most)).unwrap();
+                let exact = clock_map.span_between(&from, &hold(at + apart), distance).unwrap();
+                let exact = [exact.lo().get(), exact.hi().get()];
+                let every = ShortSpans { most: i64::MAX, ..short };
+                differ += usize::from(every.span(least, most) != Some(exact));
+                if let Some(found) = short.span(least, most) {
+                    bounded += 1;
+                    assert_eq!(found, exact, "{least} to {most} from {at}, as wide as {width}, at {ppm} ppm");
+                }
+            }
+            assert!(bounded > 1_000 && differ > 1_000, "{bounded} short ones, {differ} that are not");
+        }
+    }
+}
