@@ -26,12 +26,19 @@ pub struct QuantileBounds {
 pub struct StageValues {
     count: usize,
     chunks: Vec<Chunk>,
-    /// Those that are not packed yet, as a [`Chunk`] has them.
-    open: [Vec<u64>; 3],
+    open: Open,
     /// Sums of what is packed: of estimates, of lower ends, of upper ends.
     sums: [i128; 3],
     /// All of them in order, where somebody asked for that.
     sorted: [Vec<i64>; 3],
+}
+
+/// Values that are not packed yet, each column as a [`Chunk`] has it.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    count: usize,
+    /// Memory is kept from chunk to chunk: only the first `count` of each are values.
+    columns: [Vec<u64>; 3],
 }
 
 /// Values that were packed together.
@@ -79,21 +86,29 @@ impl StageValues {
 
     /// Adds the values that count. Each is written, and the next one goes over it where it does not.
     fn add_some(&mut self, counts: &[bool], [estimates, lower, upper]: [&[i64]; 3]) {
-        let first = self.open[0].len();
-        self.open.iter_mut().for_each(|open| open.resize(first + counts.len(), 0));
-        let [open, below, above] = self.open.each_mut().map(|open| &mut open[first..][..counts.len()]);
+        let [open, below, above] = self.open.room(counts.len());
         let mut next = 0;
         for (((&counts, &estimate), &lo), &hi) in counts.iter().zip(estimates).zip(lower).zip(upper) {
             [open[next], below[next], above[next]] = packable([estimate, lo, hi]);
             next += usize::from(counts);
         }
-        self.open.iter_mut().for_each(|open| open.truncate(first + next));
+        self.open.count += next;
     }
 
     /// Adds one duration: estimate, lo, hi, in ticks of the reference.
+    ///
+    /// # Panics
+    ///
+    /// Where the interval does not hold its estimate: every figure rests on that it does.
     pub fn push(&mut self, values: [i64; 3]) {
-        self.open.iter_mut().zip(packable(values)).for_each(|(open, value)| open.push(value));
-        if self.open[0].len() >= MOST_OF_A_CHUNK {
+        let [estimate, lo, hi] = values;
+        assert!(
+            lo <= estimate && estimate <= hi,
+            "expected an estimate within its interval, found {values:?}. Push what `Clocks` measured"
+        );
+        self.open.room(1).into_iter().zip(packable(values)).for_each(|(room, value)| room[0] = value);
+        self.open.count += 1;
+        if self.open.count >= MOST_OF_A_CHUNK {
             self.pack_many();
         }
     }
@@ -103,32 +118,32 @@ impl StageValues {
         self.count += other.count;
         self.chunks.append(&mut other.chunks);
         self.sums.iter_mut().zip(other.sums).for_each(|(all, more)| *all += more);
-        self.open.iter_mut().zip(&other.open).for_each(|(open, values)| open.extend_from_slice(values));
+        let values = other.open.values();
+        let room = self.open.room(other.open.count);
+        room.into_iter().zip(values).for_each(|(room, values)| room.copy_from_slice(values));
+        self.open.count += other.open.count;
         self.pack_many();
     }
 
     /// Packs what is open, as long as it is worth it.
     fn pack_many(&mut self) {
         self.sorted = Default::default();
-        if self.open[0].len() >= FEW {
+        if self.open.count >= FEW {
             self.pack();
         }
     }
 
     /// Packs all that is open.
     fn pack(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        for first in (0..open[0].len()).step_by(MOST_OF_A_CHUNK) {
-            let all = first..open[0].len().min(first + MOST_OF_A_CHUNK);
-            let chunk = Chunk::of(open.each_ref().map(|values| &values[all.clone()]));
+        let open = self.open.values();
+        for first in (0..self.open.count).step_by(MOST_OF_A_CHUNK) {
+            let all = first..self.open.count.min(first + MOST_OF_A_CHUNK);
+            let chunk = Chunk::of(open.map(|values| &values[all.clone()]));
             self.sums.iter_mut().zip(chunk.sums()).for_each(|(all, sum)| *all += sum);
             self.count += chunk.values;
             self.chunks.push(chunk);
         }
-        self.open = open.map(|mut values| {
-            values.clear();
-            values
-        });
+        self.open.count = 0;
     }
 
     /// The quantile with its bounds; `None` without values.
@@ -203,7 +218,7 @@ impl StageValues {
     /// The mean with its bounds: the true one lies between the means of the ends, rounded outward to a tick. `None`
     /// without values.
     pub fn mean(&self) -> Option<QuantileBounds> {
-        let open = Chunk::of(self.open.each_ref().map(Vec::as_slice));
+        let open = Chunk::of(self.open.values());
         let count = Some((self.count + open.values) as i128).filter(|&count| count > 0)?;
         let sums = self.sums.iter().zip(open.sums()).map(|(packed, open)| packed + open);
         let [estimate, lo, hi] = <[i128; 3]>::try_from(sums.collect::<Vec<_>>()).ok()?;
@@ -232,6 +247,23 @@ impl StageValues {
         }
         all.sort_unstable();
         all
+    }
+}
+
+impl Open {
+    fn values(&self) -> [&[u64]; 3] {
+        self.columns.each_ref().map(|column| &column[..self.count])
+    }
+
+    /// Memory for so many values behind those that are there.
+    fn room(&mut self, more: usize) -> [&mut [u64]; 3] {
+        let (first, end) = (self.count, self.count + more);
+        self.columns.each_mut().map(|column| {
+            if column.len() < end {
+                column.resize(end.next_power_of_two(), 0);
+            }
+            &mut column[first..end]
+        })
     }
 }
 
