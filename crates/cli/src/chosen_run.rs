@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tickscope_store::{Paths, Run};
 
 use crate::failure::Failure;
+use crate::memory;
 use crate::output::note;
 
 /// Where `tickscope run` puts runs.
@@ -25,6 +26,7 @@ pub fn open(named: Option<&Path>) -> Result<Run, Failure> {
         Some(named) => directory(named)?,
         None => newest()?,
     };
+    memory::reuse_freed();
     Ok(Run::open(&place)?)
 }
 

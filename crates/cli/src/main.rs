@@ -25,6 +25,7 @@ mod live;
 mod load;
 mod load_factor;
 mod manual;
+mod memory;
 mod merge;
 mod noise;
 mod options;
