@@ -22,8 +22,9 @@ const MOST_CAUSES: usize = 12;
 const TERMS: [(&str, &str); 7] = [
     (
         "cause",
-        "each detour has one; explained is how much of all of them lies within what the kernel told. docs/noise.md \
-               has the order in which they are tried",
+        "each detour has one; explained is how much of all of them lies within what the kernel told. Assumed, and no \
+               more: a softirq or an interrupt that takes a quarter of a detour is its cause, since the way into the \
+               kernel and out is in no event. docs/noise.md has the order in which they are tried",
     ),
     (
         "worth",
