@@ -17,6 +17,8 @@ use crate::output::note;
 const RUNS: &str = "runs";
 /// What may be written into the directory of a run.
 const DERIVED: [&str; 2] = ["report.html", "figures"];
+/// What commands of a run that goes on may write there.
+const OUTPUTS: &str = "outputs";
 /// Runs that a message names.
 const MOST_NAMED: usize = 5;
 
@@ -65,8 +67,12 @@ fn run_around(place: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(place).ok()?;
     let real = |folder: &Path| Some(fs::canonicalize(folder).ok()?.join(absolute.strip_prefix(folder).ok()?));
     let whole = absolute.ancestors().skip(1).find_map(real)?;
-    let is_derived = |path: &Path| DERIVED.iter().any(|name| path.starts_with(name));
-    let is_spoiled = |run: &&Path| Paths::of(run).manifest().exists() && !whole.strip_prefix(run).is_ok_and(is_derived);
+    let goes_on = |run: &Path| !run.join("digests.json").exists();
+    let may_be = |run: &Path, path: &Path| {
+        DERIVED.iter().any(|name| path.starts_with(name)) || path.starts_with(OUTPUTS) && goes_on(run)
+    };
+    let is_right = |run: &Path| whole.strip_prefix(run).is_ok_and(|path| may_be(run, path));
+    let is_spoiled = |run: &&Path| Paths::of(run).manifest().exists() && !is_right(run);
     whole.ancestors().skip(1).find(is_spoiled).map(Path::to_path_buf)
 }
 

@@ -17,11 +17,13 @@ use std::process::ExitStatus;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tickscope_store::{EventKind, Node, ReadingWidth};
+use tickscope_store::{Event, EventKind, Node, ReadingWidth};
 use tickscope_tick::NodeName;
 
 use crate::Error;
 use crate::node_plan::NodePlan;
+use crate::notice;
+use crate::outputs;
 use crate::process::Forward;
 use crate::readiness::Readiness;
 use crate::roles::Role;
@@ -93,6 +95,35 @@ pub trait Agent {
     fn bye(&mut self) -> Result<(), Error> {
         Ok(())
     }
+}
+
+/// Takes a node's outputs into the run at `root`, whose directory is `there` for its agent; returns an event of each
+/// that lacks.
+pub(crate) fn take_outputs(
+    node: &NodePlan,
+    agent: &mut dyn Agent,
+    there: &str,
+    root: &Path,
+) -> Result<Vec<Event>, Error> {
+    let (name, mut lacking) = (&node.name, Vec::new());
+    for output in &node.outputs {
+        let place = outputs::folder(root, name).join(output);
+        if !node.is_here() {
+            tickscope_store::make_folders(&outputs::folder(root, name))?;
+            let copied =
+                agent.copy_log(&outputs::folder(Path::new(there), name).join(output).display().to_string(), &place)?;
+            if !copied && std::fs::metadata(&place).is_ok_and(|found| found.len() == 0) {
+                let _ = std::fs::remove_file(&place); // begun, and nothing came
+            }
+        }
+        if !place.is_file() {
+            let text = format!("expected the output {output} of node {name}, found none. Does its command write it?");
+            notice::say(&text);
+            let (node, what) = (name.to_string(), EventKind::NodeFileRefused);
+            lacking.push(Event { node, what, text, ..Event::default() });
+        }
+    }
+    Ok(lacking)
 }
 
 /// The way to an agent.

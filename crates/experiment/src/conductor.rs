@@ -36,7 +36,7 @@ use crate::node_role::{Helper, HelperKind, Service};
 use crate::node_run::NodeRun;
 use crate::notice::{self, Shown, show_progress};
 use crate::overhead;
-use crate::plan::Plan;
+use crate::plan::{Plan, SOON};
 use crate::preflight;
 use crate::process::Forward;
 use crate::record::RunRecord;
@@ -451,6 +451,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn start_targets(&mut self, measuring: Measuring) -> Result<(), Error> {
+        let soon = self.soon().to_string();
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
             if interrupt::ended() {
                 break;
@@ -459,7 +460,8 @@ impl<'a> Conductor<'a> {
                 continue; // something else starts its programs
             }
             let environment = environment::of_target(self.plan, of_plan);
-            let command = self.record.run.manifest().nodes[at].command.clone();
+            let command = self.record.run.manifest().nodes[at].command.iter();
+            let command = command.map(|word| word.replace(SOON, &soon)).collect();
             let (readiness, forward) = (self.plan.readiness(at), self.plan.origin.forward);
             let tells = readiness.is_some();
             let target = Target { command, environment, measured: measuring == Measuring::All, readiness, forward };
@@ -471,6 +473,14 @@ impl<'a> Conductor<'a> {
         }
         self.started = true;
         Ok(())
+    }
+
+    /// The second since 1970 by which all commands should have been started.
+    fn soon(&self) -> i64 {
+        /// What starting one takes at most, as a rule, and all of them together besides.
+        const EACH: i64 = 1;
+        const ALL: i64 = 3;
+        crate::unix_ms() / 1000 + ALL + EACH * self.nodes.len() as i64
     }
 
     /// Waits for the commands that end the run, or for its end by time, of which `spent` is over.

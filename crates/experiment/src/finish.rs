@@ -21,7 +21,7 @@ use tickscope_store::{
 use tickscope_tick::{NodeName, counted, own_points};
 
 use crate::Error;
-use crate::agent::{Agent, Left, News, Unread};
+use crate::agent::{Agent, Left, News, Unread, take_outputs};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::node_plan::Site;
@@ -388,14 +388,19 @@ impl Ending {
         }
     }
 
-    /// Copies the logs of a node elsewhere, which go with its session.
-    fn copy_logs(&self, agent: &mut PipeAgent, node: &NodeName) -> Result<(), Error> {
+    /// Copies the logs and outputs of a node elsewhere, which go with its session.
+    fn copy_logs(&mut self, agent: &mut PipeAgent, node: &NodeName) -> Result<(), Error> {
         let prepared = agent.inventory()?.nodes.into_iter().find(|known| known.facts.name == *node);
         // An agent that took over from one that is gone knows of no node; its files are beside the spool.
         let run = prepared.map_or_else(|| "../run".into(), |known| known.run);
         for (position, log) in self.logs().iter().enumerate().filter(|(_, log)| log.node == *node) {
             let path = log.path(&run, Path::new(""));
             agent.copy_log(&path.display().to_string(), &Log::copy(self.run().root(), position))?;
+        }
+        let plan = plan_of(self.manifest());
+        for of_plan in plan.iter().flat_map(|plan| &plan.nodes).filter(|of_plan| of_plan.name == *node) {
+            let lacking = take_outputs(of_plan, agent, &run, self.run().root())?;
+            self.record.events.extend(lacking);
         }
         Ok(())
     }

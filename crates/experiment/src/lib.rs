@@ -30,6 +30,7 @@ mod node_role;
 mod node_run;
 mod notice;
 mod original;
+mod outputs;
 mod overhead;
 pub mod pipe;
 mod plan;

@@ -25,8 +25,9 @@ use crate::leftovers::{self, Claim};
 use crate::network::{Arrangement, Home, Namespace, Network, network};
 use crate::node_plan::{Inject, NodePlan};
 use crate::notice;
+use crate::outputs;
 use crate::pipe::{AgentSettings, Inventory, first_task};
-use crate::plan::Link;
+use crate::plan::{Link, THIS_PROGRAM};
 use crate::preflight;
 use crate::process::{Forward, Process};
 use crate::roles::Role;
@@ -136,7 +137,11 @@ impl LocalAgent {
             Task::Role(role) => (role.title(), self.role(node, role)?),
             Task::Target(Target { command: words, environment, .. }) => {
                 let (program, words) = words.split_first().ok_or_else(|| no_command(node))?;
-                let mut command = Command::new(program);
+                let mut command = match program.as_str() {
+                    THIS_PROGRAM => crate::process::this_program()?,
+                    program => Command::new(program),
+                };
+                outputs::make_folder_if_named(&self.run, node, words)?;
                 command.args(words).envs(environment).current_dir(&self.folder);
                 ("command of", (command, String::new()))
             }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection, Stairs};
 
+use crate::outputs;
 use crate::readiness::{self, Ready};
 use crate::run_file::within;
 
@@ -60,6 +61,9 @@ pub struct NodePlan {
     /// Megabytes that wait there for their way into the run, at most.
     #[serde(default = "spool_mb")]
     spool_mb: u64,
+    /// Files that its command leaves in `{outputs}`, and that the run has in the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
     /// A known map before its counter.
     #[serde(default)]
     pub inject: Option<Inject>,
@@ -133,6 +137,7 @@ pub(crate) fn check_node(node: &NodePlan) -> Result<(), String> {
     Event::expect_node(name)?;
     check_what_needs_connect(node)?;
     let in_node = |wrong: String| format!("node '{name}': {wrong}");
+    node.outputs.iter().try_for_each(|output| outputs::check(output)).map_err(in_node)?;
     ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
     within("ready_timeout", *ready_timeout, 0.0, 86_400.0).map_err(in_node)?;
     within("deadline", *deadline, 1.0, 366.0 * 86_400.0).map_err(in_node)?;

@@ -16,6 +16,7 @@ use crate::Error;
 use crate::limits::LimitPlans;
 use crate::logs::Log;
 use crate::node_plan::NodePlan;
+use crate::outputs;
 use crate::process::Forward;
 use crate::readiness::Readiness;
 use crate::return_trip_plan::ReturnTripPlan;
@@ -23,6 +24,11 @@ use crate::rivals_plan::RivalsPlan;
 use crate::roles::noise::NoiseSettings;
 use crate::run_file;
 use crate::window::Keep;
+
+/// In commands: seconds since 1970 by this machine's clock, the same for all, by which they should have been started.
+pub(crate) const SOON: &str = "{soon}";
+/// As the first word of a command: this same program, wherever the node is.
+pub(crate) const THIS_PROGRAM: &str = "{tickscope}";
 
 /// One experiment, checked.
 #[derive(Clone, Debug, Deserialize)]
@@ -353,7 +359,8 @@ impl Plan {
         self.layout != LayoutText::default()
     }
 
-    /// A command with `{address}`, `{NODE.address}`, `{seconds}` and `{run}`, the run's directory, filled in.
+    /// A command with `{address}`, `{NODE.address}`, `{seconds}`, `{run}`, the run's directory, and `{outputs}` filled
+    /// in; [`SOON`] and [`THIS_PROGRAM`] are known where and when it is started.
     pub(crate) fn fill(
         &self,
         node: &NodePlan,
@@ -363,22 +370,25 @@ impl Plan {
         if self.origin.text.is_none() {
             return Ok(node.command.clone());
         }
-        let fill = |word: &String| {
+        let outputs = outputs::folder(Path::new(run), &node.name).display().to_string();
+        let fill = |(position, word): (usize, &String)| {
             let mut word = word.replace("{seconds}", &self.run.seconds.to_string());
-            word = word.replace("{run}", run);
+            word = word.replace("{run}", run).replace("{outputs}", &outputs);
             word = word.replace("{address}", &addresses[node.name.as_str()]);
             for (name, address) in addresses {
                 word = word.replace(&format!("{{{name}.address}}"), address);
             }
-            match word.contains('{') {
+            let is_later = position == 0 && word == THIS_PROGRAM;
+            match !is_later && word.replace(SOON, "").contains('{') {
                 true => Err(Error::input(format!(
-                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, \
-                     found '{word}'. Correct it, or leave the braces out",
+                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}}, {{run}}, \
+                     {{outputs}}, {{soon}} and, as the first word, {{tickscope}}, found '{word}'. Correct it, or leave \
+                     the braces out",
                     node.name
                 ))),
                 false => Ok(word),
             }
         };
-        node.command.iter().map(fill).collect()
+        node.command.iter().enumerate().map(fill).collect()
     }
 }

@@ -21,7 +21,7 @@ use crate::Error;
 use crate::environment;
 use crate::network::MOST_NODES;
 use crate::node_plan::{check_node, check_what_stamps};
-use crate::plan::{DumpPlan, Link, NetworkKind, PairPlan, Plan, PlanOrigin, Slew};
+use crate::plan::{DumpPlan, Link, NetworkKind, PairPlan, Plan, PlanOrigin, Slew, THIS_PROGRAM};
 use crate::process::Forward;
 
 /// Bytes of a run file; a longer one is none.
@@ -80,8 +80,8 @@ impl RunText {
     pub fn without_programs(self) -> Result<Self, Error> {
         /// What a run of nothing but clocks has.
         const KEPT: [&str; 6] = ["run", "network", "clock", "node", "evidence", "rivals"];
-        const OF_PROGRAMS: [&str; 7] =
-            ["command", "stamps", "environment", "ends_run", "ready", "ready_timeout", "files"];
+        const OF_PROGRAMS: [&str; 8] =
+            ["command", "stamps", "environment", "ends_run", "ready", "ready_timeout", "files", "outputs"];
         let in_file = |why: &dyn std::fmt::Display| Error::input(format!("{}: {why}", self.name));
         let mut file: toml::Table = self.text.parse().map_err(|e: toml::de::Error| in_file(&e))?;
         if let Some(many) = ["sweep", "sustain"].into_iter().find(|many| file.contains_key(*many)) {
@@ -104,6 +104,22 @@ impl RunText {
         }
         let text = toml::to_string(&file).map_err(Error::work)?;
         Ok(Self { text, ..self })
+    }
+
+    /// The machines of a checked run file, each with this same program for its command, which leaves one output.
+    pub fn with_own_program(self, words: &[&str], output: &str) -> Result<Self, Error> {
+        let file = self.without_programs()?;
+        let mut table: toml::Table = file.text.parse().map_err(Error::work)?;
+        table.remove("rivals");
+        let command: Vec<&str> = [THIS_PROGRAM].into_iter().chain(words.iter().copied()).collect();
+        let nodes = table.get_mut("node").and_then(toml::Value::as_array_mut).into_iter().flatten();
+        nodes.filter_map(toml::Value::as_table_mut).for_each(|node| {
+            node.insert("command".into(), command.clone().into());
+            node.insert("outputs".into(), vec![output].into());
+            node.insert("ends_run".into(), true.into());
+        });
+        let text = toml::to_string(&table).map_err(Error::work)?;
+        Ok(Self { text, ..file })
     }
 }
 

@@ -88,7 +88,7 @@ pub struct Paths<'a> {
 }
 
 /// Names of all that a run writes into its directory, `run.json` last.
-pub const OF_A_RUN: [&str; 15] = [
+pub const OF_A_RUN: [&str; 16] = [
     "stamps",
     "channels",
     "removed",
@@ -98,6 +98,7 @@ pub const OF_A_RUN: [&str; 15] = [
     "returns",
     "noise",
     "rivals",
+    "outputs",
     "traces",
     "durations",
     "report.html",

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, Rho, RhoKind};
 
 use super::*;
-use crate::agent::{Left, Unread};
+use crate::agent::{Left, Unread, take_outputs};
 use crate::logs::Log;
 use crate::node_run::is_readable;
 use crate::plan::Slew;
@@ -150,6 +150,12 @@ impl Conductor<'_> {
                 let path = log.path(&run.unwrap_or_default(), Path::new(""));
                 let copied = agent.copy_log(&path.display().to_string(), &to);
                 fetched = fetched.and(copied.map(drop));
+            }
+            for (node, of_plan) in self.nodes.iter().zip(&self.plan.nodes).filter(|(node, _)| node.agent == number) {
+                match take_outputs(of_plan, &mut **agent, &node.run, self.record.run.root()) {
+                    Ok(lacking) => self.record.events.extend(lacking),
+                    Err(why) => fetched = fetched.and(Err(why)),
+                }
             }
             let here = self.nodes.iter().filter(|node| node.agent == number);
             let mut elsewhere = here.filter(|node| manifest.sessions.contains_key(&node.name));
