@@ -16,6 +16,7 @@ use tickscope_host::step::CounterStep;
 use tickscope_noise::advice::settings;
 use tickscope_noise::survey::{NoisePlan, STUDY_BYTES, survey};
 use tickscope_noise::{Detector, Machine, NoiseProfile};
+use tickscope_tick::Ordering;
 
 use crate::clock::seconds;
 use crate::failure::Failure;
@@ -85,8 +86,8 @@ fn wait_until(unix_seconds: f64) -> Result<(), Failure> {
     };
     if left().is_none_or(|left| left > MOST) {
         return Err(Failure::input(format!(
-            "--begin-at: expected seconds since 1970 within the next day, found {unix_seconds}. In ten seconds: \
-             $(($(date +%s) + 10))"
+            "--begin-at: expected seconds since 1970 within the next day, found {unix_seconds}, which is past or too \
+             far. In ten seconds: $(($(date +%s) + 10))"
         )));
     }
     while let Some(left) = left().filter(|_| !interrupt::ended()) {
@@ -97,6 +98,7 @@ fn wait_until(unix_seconds: f64) -> Result<(), Failure> {
 
 fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let began_tick = NodeCounter::true_counter().read(Ordering::Plain);
     let mut priority: libc::c_int = 0;
     // By the call's number: musl's function of that name only fails.
     // SAFETY: the kernel fills its struct, which is this one number, and keeps no pointer to it.
@@ -107,6 +109,7 @@ fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {
         processor: facts.cpu_model.clone(),
         hypervisor: facts.hypervisor.clone(),
         began_unix_ms: now.as_millis() as u64,
+        began_tick: Some(began_tick),
         real_time_priority: if known { priority } else { 0 },
         settings: settings(Path::new("/"), cores),
     }

@@ -61,7 +61,7 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         (&["noise", "--begin-at", "5"], &["--begin-at", "within the next day", "found 5"]),
         (&["noise", "--out", "nowhere/profile.json"], &["--out", "nowhere"]),
         (&["noise", "--rule", "norule.json"], &["cannot read norule.json", "--save-rule"]),
-        (&["noise", "fleet", "a", "b"], &["3 values"]),
+        (&["noise", "fleet", "a", "b"], &["at least 3 machines", "found 2: a, b"]),
         (&["noise", "--memory", "16"], &["--memory is of --detector fwq alone"]),
         (&["noise", "--detector", "fwq", "--memory", "0"], &["--memory", "1..=16384"]),
         (&["collect", "nodir", "--run", "r"], &["nodir", "TICKSCOPE_DIR"]),

@@ -48,6 +48,9 @@ pub struct Machine {
     pub hypervisor: Option<String>,
     /// When it was begun, milliseconds since 1970 by the machine's clock.
     pub began_unix_ms: u64,
+    /// A reading of its counter then; of a profile that an earlier version wrote it is not known.
+    #[serde(default)]
+    pub began_tick: Option<i64>,
     /// Real-time priority of the detectors; 0: none.
     pub real_time_priority: i32,
     /// Settings that make noise, as they were.

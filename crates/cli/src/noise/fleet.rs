@@ -2,12 +2,16 @@
 //!
 //! Idea: a machine is odd in a figure if it differs from each of the others for sure, and from all in one direction,
 //! while no two of the others do from each other. Guarantees: the confidence is shared among all pairs and figures;
-//! profiles that were not begun together are told. Deliberately absent: why it is odd.
+//! profiles that were not begun together are told, by the clock maps where a run took them. Deliberately absent: why it
+//! is odd.
+
+mod of_run;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use serde::Serialize;
-use tickscope_analysis::ChangeVerdict;
+use tickscope_analysis::{ChangeTolerance, ChangeVerdict};
 use tickscope_noise::NoiseProfile;
 use tickscope_noise::comparison::compare_among;
 
@@ -17,8 +21,19 @@ use crate::failure::Failure;
 use crate::options::FleetOptions;
 use crate::output::{line, print_json};
 
-/// Profiles that began further apart, by their machines' clocks, were not taken at one instant.
-const TOGETHER_MS: u64 = 1_000;
+/// Profiles that began further apart were not taken at one instant.
+const TOGETHER_NS: i128 = 1_000_000_000;
+/// The odd one of two is not known.
+const FEWEST: usize = 3;
+
+/// The profiles of a fleet, and what is known of when they began.
+struct Fleet {
+    names: Vec<String>,
+    profiles: Vec<NoiseProfile>,
+    /// All began within so many nanoseconds for certain, by a run's clock maps.
+    began_within_ns: Option<i128>,
+    notes: BTreeSet<String>,
+}
 
 /// What was found. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -26,6 +41,8 @@ struct Report {
     version: u32,
     profiles: Vec<String>,
     confidence_per_million: u32,
+    /// All began within so many nanoseconds for certain, by the clock maps of the run that took them.
+    began_within_ns: Option<i128>,
     odd: Vec<Odd>,
     /// Figures of which one machine differs from another, and none is odd.
     divided: Vec<String>,
@@ -45,15 +62,61 @@ type Differences = BTreeMap<String, BTreeSet<[usize; 2]>>;
 
 /// Names the odd machines.
 pub(super) fn fleet(options: &FleetOptions) -> Result<(), Failure> {
-    let profiles = options.files.iter().map(|file| read(file)).collect::<Result<Vec<NoiseProfile>, Failure>>()?;
-    let names: Vec<String> = options.files.iter().map(|file| file.display().to_string()).collect();
-    let (count, mut notes, mut differences) = (profiles.len(), BTreeSet::new(), Differences::new());
+    let (fleet, measured) = match options.profiles.as_slice() {
+        [one] if one.extension().is_some_and(|extension| extension == "toml") => of_run::measured(one, options)?,
+        _ if options.seconds.is_some() || options.detector.is_some() || options.out.is_some() => {
+            return Err(Failure::input(
+                "expected a run file (.toml) beside --seconds, --detector or --out, found none: profiles that are \
+                 saved are measured already. Leave the option out",
+            ));
+        }
+        [one] if one.is_dir() => (of_run::saved(one)?, Ok(())),
+        files if files.len() < FEWEST => {
+            let found: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            return Err(Failure::input(format!(
+                "expected profiles of at least {FEWEST} machines, a run file (.toml) or a run, found {}: {}. Name one \
+                 of these",
+                files.len(),
+                found.join(", ")
+            )));
+        }
+        files => (of_files(files)?, Ok(())),
+    };
+    if fleet.profiles.len() < FEWEST {
+        measured?;
+        let (found, notes) = (fleet.names.join(", "), fleet.notes.into_iter().collect::<Vec<_>>().join("; "));
+        return Err(Failure::input(format!(
+            "expected profiles of at least {FEWEST} machines, found {}: {found}. {notes}",
+            fleet.profiles.len()
+        )));
+    }
+    let report = judge(fleet, options.tolerance)?;
+    let printed = if options.json { print_json(&report) } else { lines(&report).into_iter().try_for_each(line) };
+    measured.and(printed)
+}
+
+/// Profiles in files, whose machines' clocks alone tell when they began.
+fn of_files(files: &[PathBuf]) -> Result<Fleet, Failure> {
+    let profiles = files.iter().map(|file| read(file)).collect::<Result<Vec<NoiseProfile>, Failure>>()?;
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let began = profiles.iter().map(|profile| profile.machine.began_unix_ms);
+    let apart_ms = began.clone().max().unwrap_or(0) - began.min().unwrap_or(0);
+    let notes = (i128::from(apart_ms) * 1_000_000 > TOGETHER_NS).then(|| {
+        format!("the profiles began {apart_ms} ms apart by their machines' clocks: begin them with --begin-at")
+    });
+    Ok(Fleet { names, profiles, began_within_ns: None, notes: notes.into_iter().collect() })
+}
+
+/// Holds every two profiles against each other.
+fn judge(fleet: Fleet, tolerance: Option<ChangeTolerance>) -> Result<Report, Failure> {
+    let Fleet { names, profiles, began_within_ns, mut notes } = fleet;
+    let (count, mut differences) = (profiles.len(), Differences::new());
     let pairs: Vec<[usize; 2]> = (0..count).flat_map(|one| (one + 1..count).map(move |other| [one, other])).collect();
     let mut confidence_per_million = 0;
     for &[one, other] in &pairs {
         let found = compare_among([&profiles[one], &profiles[other]], pairs.len()).map_err(Failure::input)?;
         confidence_per_million = found.confidence_per_million;
-        for change in found.figures.iter().map(|pair| judged(pair, options.tolerance)) {
+        for change in found.figures.iter().map(|pair| judged(pair, tolerance)) {
             let of = differences.entry(change.name()).or_default();
             if change.verdict == ChangeVerdict::Changed {
                 of.insert(if change.shift.ticks > 0 { [one, other] } else { [other, one] });
@@ -62,22 +125,14 @@ pub(super) fn fleet(options: &FleetOptions) -> Result<(), Failure> {
         let between = |note: String| format!("{} and {}: {note}", names[one], names[other]);
         notes.extend(found.not_compared.into_iter().map(between));
     }
-    let began = profiles.iter().map(|profile| profile.machine.began_unix_ms);
-    let apart = began.clone().max().unwrap_or(0) - began.min().unwrap_or(0);
-    if apart > TOGETHER_MS {
-        notes.insert(format!(
-            "the profiles began {apart} ms apart by their machines' clocks: begin them with --begin-at"
-        ));
-    }
-    let mut report =
-        Report { version: 1, profiles: names, confidence_per_million, odd: Vec::new(), divided: Vec::new(), notes };
+    let (mut odd_ones, mut divided) = (Vec::new(), Vec::new());
     for (figure, pairs) in differences.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {
         match odd(&pairs, count) {
-            Some((at, more)) => report.odd.push(Odd { profile: report.profiles[at].clone(), figure, more }),
-            None => report.divided.push(figure),
+            Some((at, more)) => odd_ones.push(Odd { profile: names[at].clone(), figure, more }),
+            None => divided.push(figure),
         }
     }
-    if options.json { print_json(&report) } else { lines(&report).into_iter().try_for_each(line) }
+    Ok(Report { version: 1, profiles: names, confidence_per_million, began_within_ns, odd: odd_ones, divided, notes })
 }
 
 /// The one that is in every pair, on one side of it, with each of the others; and whether it has more.
@@ -97,7 +152,10 @@ fn lines(report: &Report) -> Vec<String> {
         report.confidence_per_million / 10_000
     );
     let nothing = report.odd.is_empty().then(|| "no odd one was found".to_string());
-    odd.chain(nothing).chain(divided).chain([sure]).chain(report.notes.iter().cloned()).collect()
+    let began = report.began_within_ns.map(|ns| {
+        format!("all profiles began within {} us of each other, by the run's clock maps", ns.div_euclid(1_000) + 1)
+    });
+    odd.chain(nothing).chain(divided).chain([sure]).chain(began).chain(report.notes.iter().cloned()).collect()
 }
 
 #[cfg(test)]

@@ -33,9 +33,19 @@ pub enum NoisePart {
 
 #[derive(Debug, Args)]
 pub struct FleetOptions {
-    /// Saved profiles, one a machine, at least three
-    #[arg(num_args = 3.., required = true, value_hint = ValueHint::FilePath)]
-    pub files: Vec<PathBuf>,
+    /// Saved profiles, one a machine, at least three; or a run file (.toml), on whose machines profiles are taken
+    /// first; or the run that this made
+    #[arg(num_args = 1.., required = true, value_hint = ValueHint::AnyPath)]
+    pub profiles: Vec<PathBuf>,
+    /// With a run file: seconds to measure, about [default: 30]
+    #[arg(long, allow_negative_numbers = true)]
+    pub seconds: Option<f64>,
+    /// With a run file: the detector [default: selfish]
+    #[arg(long, value_parser = detector())]
+    pub detector: Option<Detector>,
+    /// With a run file: the run's directory [default: as tickscope run has it]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
     /// A difference within this share is none, such as 2%
     #[arg(long, value_name = "SHARE", value_parser = tolerated_share, value_hint = ValueHint::Other)]
     pub tolerance: Option<ChangeTolerance>,
