@@ -73,3 +73,41 @@ def nothing_public_is_spelt_by_debug(root):
                 if count:
                     found[str(path.relative_to(root))] = count
     return found
+
+
+def by_crate(root, count):
+    """Sums of `count(text)` over a crate's product code."""
+    found = {}
+    for source in sorted(root.glob("crates/*/src")):
+        texts = (product(path) for path in files(source, ".rs") if not is_test(root, path))
+        if total := sum(map(count, texts)):
+            found[f"crates/{source.parent.name}"] = total
+    return found
+
+
+@counted(
+    "openings",
+    "doc comments that open with What, Who, Whoever, Of or Those",
+    "Open with a noun or a verb that can be understood without the code",
+    {"crates/show/src/row.rs": "/// What is shown.\nfn f() {}\n"},
+)
+def doc_comments_open_with_a_noun_or_a_verb(root):
+    opening = re.compile(r"^(?![ \t]*//[/!])[^\n]*\n[ \t]*//[/!] (?:What|Who|Whoever|Of|Those)\b", re.M)
+    return by_crate(root, lambda text: len(opening.findall("\n" + text)))
+
+
+@counted(
+    "told",
+    "words told, said or beside in messages",
+    "Say it with the field's verb: reported, shown, listed, next to",
+    {"crates/show/src/row.rs": 'fn f() { say("nothing is told") }\n'},
+)
+def messages_say_it_with_the_fields_verbs(root):
+    literal = re.compile(r'"((?:[^"\\]|\\.|\\\n)*)"')
+    words = re.compile(r"\b(?:told|said|beside)\b")
+
+    def count(text):
+        code = re.sub(r"^\s*//.*$", "", text, flags=re.M)
+        return sum(len(words.findall(found)) for found in literal.findall(code))
+
+    return by_crate(root, count)
