@@ -114,8 +114,7 @@ fn folder() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|cache| cache.is_absolute());
     let cache = cache.or_else(home)?;
-    // SAFETY: it takes nothing and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = tickscope_stamp::directory::user();
     // As root, in a home that is somebody else's, nothing is made.
     if cache.ancestors().find_map(|above| above.metadata().ok())?.uid() != user {
         return None;

@@ -156,8 +156,7 @@ fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std:
 /// Whether something belongs to a stranger: to a user whom only the key could make known. Only a sticky directory of
 /// our own that has a key can tell; in any other nothing is a stranger's.
 fn is_foreign(directory: &Path, found: &fs::Metadata, trust: &Trust) -> bool {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let own = unsafe { libc::geteuid() };
+    let own = tickscope_stamp::directory::user();
     let is_open = |place: &Path| {
         fs::symlink_metadata(place).is_ok_and(|place| place.uid() == own && place.mode() & libc::S_ISVTX != 0)
     };

@@ -234,7 +234,7 @@ fn hear(stream: &UnixStream, requests: &SyncSender<Asked>) -> Result<Value, Erro
 
 /// Refuses a process of another user.
 fn expect_known(peer: u32) -> Result<(), Error> {
-    let own = leftovers::user();
+    let own = tickscope_stamp::directory::user();
     if peer == own || peer == 0 {
         return Ok(());
     }
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn another_user_is_refused_whatever_the_mode_of_the_socket() {
-        let own = leftovers::user();
+        let own = tickscope_stamp::directory::user();
         assert!(expect_known(own).is_ok() && expect_known(0).is_ok());
         let why = expect_known(own + 1).unwrap_err().to_string();
         assert!(why.contains(&format!("cannot answer user {}", own + 1)), "{why}");

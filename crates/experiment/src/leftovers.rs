@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use tickscope_collect::{Cleared, Foreign, Stays};
 use tickscope_host::free_space;
-use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW, instance_of};
+use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW, instance_of, user};
 use tickscope_store::{Writing, open_regular};
 use tickscope_tick::{NodeName, counted, quoted};
 
@@ -159,11 +159,6 @@ pub(crate) fn is_ours(folder: &Path) -> bool {
     fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user())
 }
 
-pub(crate) fn user() -> u32 {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    unsafe { libc::geteuid() }
-}
-
 impl Drop for Claim {
     fn drop(&mut self) {
         remove_if_empty(&self.folder);
@@ -247,8 +242,7 @@ fn holds_no_stamp(path: &Path) -> bool {
 /// Returns whether a program was killed while it made the pool: no stamp is in it yet.
 fn is_unmade_pool(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let own = unsafe { libc::geteuid() };
+    let own = user();
     let is_own = || fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.uid() == own);
     name.starts_with(".pool-") && is_own() && !is_held(path)
 }

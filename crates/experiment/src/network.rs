@@ -232,8 +232,7 @@ impl Drop for Namespace {
 
 /// Returns whether this process may make namespaces, and if not, why.
 pub fn may_make_namespaces() -> Result<(), String> {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if tickscope_stamp::directory::user() != 0 {
         return Err("not root".into());
     }
     static ASKED: AtomicU32 = AtomicU32::new(0); // several threads may ask at once

@@ -101,8 +101,7 @@ pub fn make(path: &Path) -> io::Result<Option<PoolKey>> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let owner = fs::symlink_metadata(path)?.uid();
-            // SAFETY: geteuid has no arguments and cannot fail.
-            return if owner == unsafe { libc::geteuid() } {
+            return if owner == user() {
                 key_of(path)
             } else {
                 Err(io::Error::other(format!("it belongs to user {owner}")))
@@ -116,8 +115,7 @@ pub fn make(path: &Path) -> io::Result<Option<PoolKey>> {
         made => made?,
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    // SAFETY: geteuid has no arguments and cannot fail.
-    if unsafe { libc::geteuid() } != 0 {
+    if user() != 0 {
         return Ok(None);
     }
     let mut key = PoolKey::default();
@@ -235,14 +233,19 @@ pub(crate) fn own(
     group: Option<u32>,
     random: impl FnOnce() -> io::Result<u64>,
 ) -> io::Result<File> {
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
     match enter(base, &CString::new(format!("uid-{user}"))?, user, group) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ELOOP | libc::ENOTDIR)) => {
             enter(base, &CString::new(format!("uid-{user}-{:016x}", random()?))?, user, group)
         }
         entered => entered,
     }
+}
+
+/// The user that this process acts as.
+pub fn user() -> u32 {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 fn enter(base: BorrowedFd<'_>, name: &CStr, user: u32, group: Option<u32>) -> io::Result<File> {
@@ -273,8 +276,7 @@ pub struct Trust {
 impl Trust {
     /// The trust of a collector of that directory, run as this process's user.
     pub fn of(directory: &Path) -> io::Result<Self> {
-        // SAFETY: geteuid has no arguments and cannot fail.
-        let user = unsafe { libc::geteuid() };
+        let user = user();
         let mut users = vec![user];
         let owner = fs::metadata(directory)?.uid();
         if user == 0 && owner != user {

@@ -352,8 +352,8 @@ fn is_old(process_start: i64) -> bool {
 
 /// User and group that this process runs as now.
 fn user() -> (u32, u32) {
-    // SAFETY: neither has arguments, and neither can fail.
-    unsafe { (libc::geteuid(), libc::getegid()) }
+    // SAFETY: getegid has no arguments and cannot fail.
+    (directory::user(), unsafe { libc::getegid() })
 }
 
 /// Makes a pool before anything is opened. What fails is left to the first opening, which tells of it.

@@ -328,8 +328,7 @@ mod tests {
         let (mut run, writing) = Run::begin(scratch.path(), Manifest { ended_unix_ms: None, ..manifest() }).unwrap();
         let mode = |run: &Run| run.paths().lock().metadata().unwrap().mode() & 0o777;
         assert_eq!(mode(&run), 0o600, "a stranger could hold it");
-        // SAFETY: geteuid has no arguments and cannot fail.
-        let is_root = unsafe { libc::geteuid() } == 0;
+        let is_root = tickscope_stamp::directory::user() == 0;
         let of_stranger = |run: &Run| {
             let look = || {
                 // SAFETY: a system call without memory; it changes this thread alone, which ends here.

@@ -23,6 +23,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use tickscope_stamp::directory::user;
 use tickscope_store::make_folders;
 
 use super::protocol::PIECE_BYTES;
@@ -141,8 +142,7 @@ impl Folder {
 /// Folders that sessions may lie in, the best one first.
 pub fn homes() -> Vec<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
     let temporary = set("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("tickscope-{user}"));
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
     state.map(|state| state.join("tickscope")).into_iter().chain([temporary]).collect()
@@ -252,11 +252,11 @@ pub fn daemon(session: u64) -> Result<(), Error> {
 fn is_ours(pipe: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `peer`, which has them; geteuid cannot fail.
+    // SAFETY: the kernel writes at most `length` bytes into `peer`, which has them.
     unsafe {
         let fd = pipe.as_raw_fd();
         let got = libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &mut length);
-        got == 0 && (peer.uid == libc::geteuid() || peer.uid == 0)
+        got == 0 && (peer.uid == user() || peer.uid == 0)
     }
 }
 

@@ -454,8 +454,7 @@ fn chronyd(folder: &PrivateFolder, name: &str, lines: &str) -> Result<Child, Str
     std::fs::write(&place, lines).map_err(|e| format!("cannot write {}: {e}", place.display()))?;
     let mut command = Command::new(program("chronyd")?);
     command.args(["-x", "-U", "-d", "-f"]).arg(&place);
-    // SAFETY: a plain system call without arguments.
-    if unsafe { libc::geteuid() } == 0 {
+    if tickscope_stamp::directory::user() == 0 {
         command.args(["-u", "root"]); // its folder is this user's
     }
     let log = folder.file(&format!("{name}.log"));
