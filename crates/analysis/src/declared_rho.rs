@@ -50,7 +50,7 @@ fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
 }
 
 /// A preset keeps its name as long as the number next to it is the preset's.
-pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
+pub(crate) fn declared(rho: &tickscope_store::RhoDeclaration) -> Result<Rho, Error> {
     let named = match rho.kind() {
         RhoKind::Default => Some(Rho::default()),
         RhoKind::Preset => rho.origin.parse::<Rho>().ok(),

@@ -8,7 +8,7 @@ use site::{Site, Stamped, write};
 use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, run_rho, what_matters};
 use tickscope_show::stage_table;
 use tickscope_store::{
-    Assumption, BracketColumns, BracketSource, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run,
+    Assumption, BracketColumns, BracketSource, Channel, Event, Manifest, Pair, RhoDeclaration, Run, SameBoot, join_run,
     write_channels,
 };
 use tickscope_tick::BootId;
@@ -216,7 +216,7 @@ fn a_counter_that_is_not_invariant_is_a_finding_and_what_is_unusual_about_one_is
 fn a_rho_declared_the_other_way_round_holds_for_the_pair() {
     let rho = |reference: &str, domain: &str, ppb| {
         let (reference, domain) = (reference.parse().unwrap(), domain.parse().unwrap());
-        Rho { reference, domain, ppb, origin: "declared".into(), kind: None }
+        RhoDeclaration { reference, domain, ppb, origin: "declared".into(), kind: None }
     };
     // 1 / (1 - 10 %) is 11.1 % more: rounded up, never down.
     for (ppb, inverse) in [(0, 0), (200_000, 200_041), (1_000, 1_001), (1_000_000, 1_001_002), (90_000_000, 98_901_099)]

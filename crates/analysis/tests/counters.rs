@@ -6,7 +6,7 @@ mod site;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, clock_map_of, spans};
 use tickscope_store::{
-    BracketColumns, BracketSource, LayoutText, Manifest, Node, Pair, Point, ReadingWidth, Rho, Run, join_run,
+    BracketColumns, BracketSource, LayoutText, Manifest, Node, Pair, Point, ReadingWidth, RhoDeclaration, Run, join_run,
 };
 use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName, Tick};
 
@@ -108,7 +108,7 @@ impl World {
                 Some(ReadingWidth { width_ticks: counter.step as u64, seen: "as the test made it".into() });
             node
         };
-        let rho = self.rho.iter().map(|&(reference, domain, ppb)| Rho {
+        let rho = self.rho.iter().map(|&(reference, domain, ppb)| RhoDeclaration {
             reference: self.counters[reference].domain(),
             domain: self.counters[domain].domain(),
             ppb,

@@ -238,7 +238,7 @@ fn a_larger_rho_than_declared_narrows_no_stage_of_a_pair_that_follows_from_a_cha
     let told: Told = |local, asked| matches!((local, asked), (1, 0) | (2, 1)).then_some((40, 0));
     let site = Site::new();
     let mut run = run(&site, 3, told);
-    let declared = |domain, reference| tickscope_store::Rho {
+    let declared = |domain, reference| tickscope_store::RhoDeclaration {
         domain,
         reference,
         ppb: 12_510,

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, Spanned, Spans, analyse, assumptions, spans};
 use tickscope_store::{
-    BracketColumns, BracketSource, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run,
-    next_segment, write_channels, write_segment,
+    BracketColumns, BracketSource, Manifest, Origin, Pair, Point, ReadingWidth, RhoDeclaration, Run, StampColumns,
+    join_run, next_segment, write_channels, write_segment,
 };
 use tickscope_tick::{Clock, NodeName, Ordering, PointName, Stairs};
 use tickscope_trace::Apart;
@@ -359,7 +359,7 @@ fn what_only_a_log_can_be_said_to_round_and_the_narrower_of_two_rhos_are_not_bel
     let site = Site::new();
     let (mut run, _) = run(&site, clocks, &requests);
     let told = run.manifest().clone();
-    let rho = |ppb| Rho {
+    let rho = |ppb| RhoDeclaration {
         reference: "client.tsc".parse().unwrap(),
         domain: "server.tsc".parse().unwrap(),
         ppb,

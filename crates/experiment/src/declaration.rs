@@ -1,7 +1,7 @@
 //! The manifest of a run before it is measured: nodes, rho, assumptions; and the points that were stamped, afterwards.
 
 use tickscope_bracket::RhoOrigin;
-use tickscope_store::{Assumption, AssumptionKind, DumpRule, Manifest, Node, Point, Rho, RhoKind, Run};
+use tickscope_store::{Assumption, AssumptionKind, DumpRule, Manifest, Node, Point, RhoDeclaration, RhoKind, Run};
 use tickscope_tick::{Clock, NodeName};
 
 use crate::Error;
@@ -49,12 +49,12 @@ fn dump_rule(DumpPlan { from, to, above }: &DumpPlan) -> DumpRule {
 }
 
 /// The rho of every node against the reference, and of every other pair of nodes that do not share a counter.
-fn rho_of_pairs(plan: &Plan, manifest: &Manifest) -> Vec<Rho> {
+fn rho_of_pairs(plan: &Plan, manifest: &Manifest) -> Vec<RhoDeclaration> {
     let nodes = &manifest.nodes;
     let of = |reference: &Node, domain: &Node| {
         let rho = plan.clock.rho_of(&reference.name, &domain.name);
         let ((kind, origin), ppb) = (rho_origin(rho), rho.ppb().into());
-        Rho { reference: reference.domain(), domain: domain.domain(), ppb, origin, kind: Some(kind) }
+        RhoDeclaration { reference: reference.domain(), domain: domain.domain(), ppb, origin, kind: Some(kind) }
     };
     let reference = &nodes[plan.reference_at()];
     let others = || nodes.iter().filter(|node| node.name != reference.name);

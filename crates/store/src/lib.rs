@@ -70,7 +70,7 @@ pub use join::{JoinFinding, Joined, join_run};
 pub use kept_stamps::{kept_stamps, policy_text};
 pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, DumpRule, Evidence, LimitRule, Manifest, Node, Point,
-    PolicyRule, ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
+    PolicyRule, ReadingWidth, RhoDeclaration, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
 pub use merge::Merge;
 pub use noise::{NoiseClass, NoiseColumns, NoiseRow, read_noise, write_noise};

@@ -9,7 +9,7 @@ use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tickscope_bracket::Rho as PresetRho;
+use tickscope_bracket::Rho;
 use tickscope_tick::{BootId, Clock, Label, NodeName, Ordering, Place, PointName};
 use tickscope_trace::LayoutText;
 
@@ -41,7 +41,7 @@ pub struct Manifest {
     pub reference: Label,
     /// How far rates may be off, for each pair of domains.
     #[serde(default)]
-    pub rho: Vec<Rho>,
+    pub rho: Vec<RhoDeclaration>,
     /// Sources of evidence between nodes.
     #[serde(default)]
     pub evidence: Evidence,
@@ -209,7 +209,7 @@ impl Sharing {
 
 /// How far the rate of one domain may wander against another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Rho {
+pub struct RhoDeclaration {
     /// The reference.
     pub reference: Label,
     /// The other domain.
@@ -218,7 +218,7 @@ pub struct Rho {
     pub ppb: u64,
     /// The preset's name, or where the number came from, in words.
     pub origin: String,
-    /// The same for programs; absent in runs that tell it by the words alone ([`Rho::kind`]).
+    /// The same for programs; absent in runs that tell it by the words alone ([`RhoDeclaration::kind`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<RhoKind>,
 }
@@ -397,12 +397,12 @@ mod words {
     ];
 }
 
-impl Rho {
+impl RhoDeclaration {
     /// Where it came from.
     pub fn kind(&self) -> RhoKind {
         self.kind.unwrap_or_else(|| match self.origin.as_str() {
             words::DEFAULT_RHO => RhoKind::Default,
-            origin if PresetRho::PRESETS.iter().any(|(name, _)| *name == origin) => RhoKind::Preset,
+            origin if Rho::PRESETS.iter().any(|(name, _)| *name == origin) => RhoKind::Preset,
             _ => RhoKind::Declared,
         })
     }
@@ -595,12 +595,13 @@ mod tests {
         twice.nodes.push(twice.nodes[0].clone());
         assert!(refused(&twice).contains("expected every node once, found client twice"));
         let mut twice = manifest();
-        twice.rho.push(Rho { ppb: 1, ..twice.rho[0].clone() });
+        twice.rho.push(RhoDeclaration { ppb: 1, ..twice.rho[0].clone() });
         assert!(
             refused(&twice).contains("expected one rho a pair of domains, found two of server.tsc against client.tsc")
         );
-        let Rho { domain, reference, .. } = twice.rho[0].clone();
-        *twice.rho.last_mut().unwrap() = Rho { domain: reference, reference: domain, ..twice.rho[0].clone() };
+        let RhoDeclaration { domain, reference, .. } = twice.rho[0].clone();
+        *twice.rho.last_mut().unwrap() =
+            RhoDeclaration { domain: reference, reference: domain, ..twice.rho[0].clone() };
         assert!(
             refused(&twice).contains("expected one rho a pair of domains, found two of server.tsc against client.tsc"),
             "either way round"
@@ -656,7 +657,7 @@ mod tests {
     #[test]
     fn a_kind_of_a_later_version_is_read_and_is_none_of_ours() {
         let rho = r#"{"reference": "a.tsc", "domain": "b.tsc", "ppb": 1, "origin": "default""#;
-        let kind = |more: &str| serde_json::from_str::<Rho>(&format!("{rho}{more}}}")).unwrap().kind();
+        let kind = |more: &str| serde_json::from_str::<RhoDeclaration>(&format!("{rho}{more}}}")).unwrap().kind();
         assert_eq!([kind(""), kind(r#", "kind": "declared""#)], [RhoKind::Default, RhoKind::Declared]);
         assert_eq!(kind(r#", "kind": "of-a-later-version""#), RhoKind::Other);
         let mut later = manifest();

@@ -25,7 +25,7 @@ use crate::counts::{read_counts, write_counts};
 use crate::digests::Digest;
 use crate::error::{Error, Result};
 use crate::events::{Event, read_events, write_events};
-use crate::manifest::{Assumption, Evidence, Manifest, Node, Point, Rho, SameBoot};
+use crate::manifest::{Assumption, Evidence, Manifest, Node, Point, RhoDeclaration, SameBoot};
 use crate::noise::{read_noise, write_noise};
 use crate::returns::{read_returns, write_returns};
 use crate::rivals::{read_rivals, write_rivals};
@@ -274,8 +274,8 @@ impl Names {
         of.points.iter().map(|point| Point { node: self.node(&point.node), ..point.clone() })
     }
 
-    fn rho(&self, rho: &Rho) -> Rho {
-        Rho { reference: self.label(&rho.reference), domain: self.label(&rho.domain), ..rho.clone() }
+    fn rho(&self, rho: &RhoDeclaration) -> RhoDeclaration {
+        RhoDeclaration { reference: self.label(&rho.reference), domain: self.label(&rho.domain), ..rho.clone() }
     }
 
     fn layout(&self, text: &LayoutText) -> LayoutText {

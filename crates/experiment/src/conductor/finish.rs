@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, Rho, RhoKind};
+use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, RhoDeclaration, RhoKind};
 
 use super::*;
 use crate::agent::{Left, Unread, take_outputs};
@@ -235,7 +235,7 @@ impl Conductor<'_> {
             for clock in [Clock::Realtime, Clock::Monotonic] {
                 let (reference, domain) = (self.counter(at), self.label(at, clock));
                 let (origin, kind) = (origin.clone(), Some(kind));
-                manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin, kind });
+                manifest.rho.push(RhoDeclaration { reference, domain, ppb: ppb.into(), origin, kind });
             }
         }
         Ok(self.record.run.set_manifest(manifest)?)

@@ -1,8 +1,8 @@
 //! A manifest of two nodes, for tests.
 
 use tickscope_store::{
-    Assumption, CounterFacts, DeclaredFrequency, LayoutText, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho,
-    SCHEMA, SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, LayoutText, Manifest, Node, Point, PolicyRule, ReadingWidth,
+    RhoDeclaration, SCHEMA, SameBoot, Sharing,
 };
 use tickscope_tick::{BootId, Clock, NodeName, Ordering, PointName};
 
@@ -20,7 +20,7 @@ pub fn manifest() -> Manifest {
         ended_unix_ms: Some(1_700_000_010_000),
         nodes: vec![node("client", 1), node("server", 2)],
         reference: "client.tsc".parse().unwrap(),
-        rho: vec![Rho {
+        rho: vec![RhoDeclaration {
             reference: "client.tsc".parse().unwrap(),
             domain: "server.tsc".parse().unwrap(),
             ppb: 50_000,
