@@ -243,7 +243,7 @@ fn everything_that_a_figure_rests_on_is_said() {
         &["client.tsc, server.tsc", "one rate in every power state"],
         &["client.tsc, server.tsc", "fence", "the processor does not say"],
         &["client, server", "cores read one counter"],
-        &["is in no figure", "cores = \"prove\""],
+        &["figures do not include what that check", "cores = \"prove\""],
         &["quantiles are of the traces that have a duration"],
         &["a kernel stamp of sending precedes the packet", "driver"],
         &["seconds", "2500000000 Hz"],
