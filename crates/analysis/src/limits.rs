@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use tickscope_store::{LimitRule, Run};
 use tickscope_tick::printable;
-use tickscope_trace::Layout;
+use tickscope_trace::{Layout, TraceKey};
 
 use crate::error::Error;
 use crate::kept::Kept;
@@ -248,15 +248,13 @@ impl Tally {
                 self.lacking[if !lacks(of.to) { 0 } else { 1 + usize::from(lacks(of.from)) }] += 1;
             }
             (Outcome::Measured, Some(span)) => {
-                let traces = piece.traces;
-                let key = (traces.kinds()[row], traces.ids()[row], traces.occurrences()[row]);
-                self.add_span(key, span);
+                self.add_span(piece.traces.key(row), span);
             }
             _ => self.unknown += 1,
         }
     }
 
-    fn add_span(&mut self, (kind, id, occurrence): (i32, i64, i32), span: Span) {
+    fn add_span(&mut self, TraceKey { kind, id, occurrence }: TraceKey, span: Span) {
         let beyond_ticks = self.ticks.all_beyond(span);
         if beyond_ticks > 0 {
             self.broken += 1;
@@ -453,7 +451,7 @@ mod tests {
         let (mut all, mut later) = (none(), none());
         for (at, &span) in spans.iter().enumerate() {
             let part = if at < spans.len() / 2 { &mut all } else { &mut later };
-            part.add_span((0, at as i64, 0), span);
+            part.add_span(TraceKey { kind: 0, id: at as i64, occurrence: 0 }, span);
         }
         all.append(later);
         all.limit(rule.clone(), &layout(), &Kept::default())

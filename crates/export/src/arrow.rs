@@ -11,6 +11,7 @@ use std::io::Write;
 
 use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
 use tickscope_tick::Unit;
+use tickscope_trace::TraceKey;
 
 use crate::about::{About, Exported, Tally};
 use crate::output::Output;
@@ -231,7 +232,7 @@ struct Rows<'a, W> {
 struct RowsPart {
     unit: Unit,
     tally: Tally,
-    traces: Vec<(i32, i64, i32)>,
+    traces: Vec<TraceKey>,
     stages: Vec<(i32, i32)>,
     spans: Vec<Option<Span>>,
 }
@@ -258,7 +259,7 @@ impl<W: Write> Sink for Rows<'_, W> {
 impl Part for RowsPart {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         for row in 0..piece.traces.len() {
-            let trace = (piece.traces.kinds()[row], piece.traces.ids()[row], piece.traces.occurrences()[row]);
+            let trace = piece.traces.key(row);
             for stage in 0..self.tally.stages.len() {
                 let (outcome, span) = piece.outcome(stage, row);
                 self.tally.note(stage, outcome);
@@ -275,9 +276,9 @@ impl RowsPart {
     fn body(&self) -> Body {
         let mut body = Body::default();
         let Self { unit, traces, stages, spans, .. } = self;
-        body.column(traces.iter().map(|(kind, ..)| kind.to_le_bytes()), None);
-        body.column(traces.iter().map(|(_, id, _)| id.to_le_bytes()), None);
-        body.column(traces.iter().map(|(.., occurrence)| occurrence.to_le_bytes()), None);
+        body.column(traces.iter().map(|trace| trace.kind.to_le_bytes()), None);
+        body.column(traces.iter().map(|trace| trace.id.to_le_bytes()), None);
+        body.column(traces.iter().map(|trace| trace.occurrence.to_le_bytes()), None);
         body.column(stages.iter().map(|(stage, _)| stage.to_le_bytes()), None);
         body.column(stages.iter().map(|(_, outcome)| outcome.to_le_bytes()), None);
         let mut bits = vec![0_u8; spans.len().div_ceil(8)];

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use tickscope_analysis::Span;
+use tickscope_trace::TraceKey;
 
 use crate::rows::{Format, Row};
 
@@ -14,7 +15,7 @@ pub const CSV: Format = Format {
 };
 
 fn row(text: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
-    let (kind, id, occurrence) = row.trace;
+    let TraceKey { kind, id, occurrence } = row.trace;
     write!(text, "{kind},{id},{occurrence},{},{},", row.stage, row.outcome.name())?;
     match &row.duration {
         Some((Span { estimate, lo, hi }, ns)) => {

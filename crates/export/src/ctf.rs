@@ -16,7 +16,7 @@ use std::path::Path;
 use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span, TimeOfDay};
 use tickscope_store::{Run, WholeFile};
 use tickscope_tick::{Decimal, Label, Unit};
-use tickscope_trace::Layout;
+use tickscope_trace::{Layout, TraceKey};
 
 use crate::about::{About, Exported, LeftOut, Tally};
 use crate::output::Output;
@@ -101,7 +101,7 @@ struct Event {
     tick: i64,
     /// Index of its point; of a duration that of its stage after all points.
     class: u16,
-    trace: (i32, i64, i32),
+    trace: TraceKey,
     /// Estimate, lower and upper end of a duration in nanoseconds.
     duration: Option<[i64; 3]>,
     /// When the stamp was taken by the reference, in its nanoseconds: estimate, lower and upper end.
@@ -112,7 +112,7 @@ impl Event {
     fn put(&self, bytes: &mut Vec<u8>, base: i64) {
         bytes.extend(self.class.to_le_bytes());
         bytes.extend(self.tick.abs_diff(base).to_le_bytes());
-        let (kind, id, occurrence) = self.trace;
+        let TraceKey { kind, id, occurrence } = self.trace;
         bytes.extend(id.to_le_bytes());
         bytes.extend(kind.to_le_bytes());
         bytes.extend(occurrence.to_le_bytes());
@@ -192,7 +192,7 @@ impl<'a> Sink for Events<'a> {
 impl Part for Events<'_> {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         for row in 0..piece.traces.len() {
-            let trace = (piece.traces.kinds()[row], piece.traces.ids()[row], piece.traces.occurrences()[row]);
+            let trace = piece.traces.key(row);
             self.stamps(piece, row, trace);
             self.durations(piece, row, trace);
         }
@@ -201,7 +201,7 @@ impl Part for Events<'_> {
 }
 
 impl Events<'_> {
-    fn stamps(&mut self, piece: &Piece<'_>, row: usize, trace: (i32, i64, i32)) {
+    fn stamps(&mut self, piece: &Piece<'_>, row: usize, trace: TraceKey) {
         for point in 0..piece.layout.points().len() {
             let Some(tick) = piece.traces.points()[point].get(row) else { continue };
             if piece.traces.repeats(row, [point, point]) {
@@ -216,7 +216,7 @@ impl Events<'_> {
         }
     }
 
-    fn durations(&mut self, piece: &Piece<'_>, row: usize, trace: (i32, i64, i32)) {
+    fn durations(&mut self, piece: &Piece<'_>, row: usize, trace: TraceKey) {
         let points = piece.layout.points().len();
         for (stage, of) in piece.layout.stages().iter().enumerate() {
             let (outcome, span) = piece.outcome(stage, row);

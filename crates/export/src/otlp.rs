@@ -13,7 +13,7 @@ use std::io::Write;
 
 use tickscope_analysis::{Analysis, Error, Outcome, Part, Piece, Scan, Sink, Span, TimeOfDay};
 use tickscope_tick::{Decimal, Unit, counted};
-use tickscope_trace::{Layout, StageRole};
+use tickscope_trace::{Layout, StageRole, TraceKey};
 
 use crate::about::{About, Exported, LeftOut, Tally};
 use crate::message::Message;
@@ -172,14 +172,6 @@ struct Choice {
     is_slow: bool,
 }
 
-/// The trace that a span belongs to.
-#[derive(Clone, Copy)]
-struct TraceKey {
-    kind: i32,
-    id: i64,
-    occurrence: i32,
-}
-
 /// A span but for when it was.
 struct SpanOf<'a> {
     name: &'a str,
@@ -326,8 +318,7 @@ impl SpansPart<'_> {
         let role = |stage: usize| self.fixed.layout.stages()[stage].role;
         let parent = shapes.iter().map(|(track, _)| track.stage).find(|&stage| role(stage) == StageRole::EndToEnd);
         let traces = piece.traces;
-        let (kind, id, occurrence) = (traces.kinds()[row], traces.ids()[row], traces.occurrences()[row]);
-        let trace = TraceKey { kind, id, occurrence };
+        let trace = traces.key(row);
         for (track, shape) in &shapes {
             let parent = parent.filter(|&parent| parent != track.stage);
             let about = SpanOf { name: &track.name, stage: track.stage, trace, parent, is_slow };

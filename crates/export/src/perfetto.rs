@@ -18,7 +18,7 @@ use std::{panic, thread};
 
 use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
 use tickscope_tick::{Decimal, Unit, counted};
-use tickscope_trace::{StageTally, tally};
+use tickscope_trace::{StageTally, TraceKey, tally};
 
 use crate::message::Message;
 use crate::output::Output;
@@ -247,11 +247,11 @@ struct Packets<'a> {
     flows_left_out: u64,
 }
 
-/// One trace: its number in the run, and its kind, id and occurrence.
+/// One trace: its number in the run, and its name.
 #[derive(Clone, Copy)]
 struct Trace {
     number: u64,
-    key: (i32, i64, i32),
+    key: TraceKey,
 }
 
 impl<'a, W: Write> Sink for Writing<'a, W> {
@@ -280,8 +280,7 @@ impl Part for Packets<'_> {
                     Drawn::No | Drawn::Unplaced => None,
                 };
             }
-            let key = (piece.traces.kinds()[row], piece.traces.ids()[row], piece.traces.occurrences()[row]);
-            let trace = Trace { number: piece.number + row as u64, key };
+            let trace = Trace { number: piece.number + row as u64, key: piece.traces.key(row) };
             self.find_flows(trace.number, &shapes, &mut flows);
             for (track, (shape, (begin, end))) in shapes.iter().zip(&flows).enumerate() {
                 if let Some(shape) = shape {

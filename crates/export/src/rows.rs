@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
 use tickscope_tick::{Decimal, Unit};
+use tickscope_trace::TraceKey;
 
 use crate::output::Output;
 
@@ -24,8 +25,7 @@ pub struct Format {
 
 /// One stage of one trace.
 pub(crate) struct Row<'a> {
-    /// Kind, id, occurrence of the trace.
-    pub trace: (i32, i64, i32),
+    pub trace: TraceKey,
     pub stage: &'a str,
     pub outcome: Outcome,
     /// The duration in ticks of the reference, and its estimate, lower and upper end in nanoseconds, rounded outward.
@@ -78,7 +78,7 @@ impl Part for RowsPart {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         let (traces, unit) = (piece.traces, self.unit);
         for row in 0..traces.len() {
-            let trace = (traces.kinds()[row], traces.ids()[row], traces.occurrences()[row]);
+            let trace = traces.key(row);
             for (at, stage) in piece.layout.stages().iter().enumerate() {
                 let (outcome, span) = piece.outcome(at, row);
                 self.counts[outcome as usize] += 1;

@@ -48,4 +48,4 @@ pub use source::{Attribute, Columns, Extent, KeptStamps, LongSpans, StampColumns
 pub use stage_values::{QuantileBounds, StageValues};
 pub use table::{Answer, Sign, StageRow, largest_share, slowest};
 pub use tickscope_stats::Quantile;
-pub use traces::{Column, Traces};
+pub use traces::{Column, TraceKey, Traces};

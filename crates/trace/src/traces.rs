@@ -7,6 +7,17 @@ use crate::{Attribute, Error, Layout, Mark, Marks, Nullable, Stage};
 /// Raw ticks or durations, one row a trace; null where there is none.
 pub type Column = Nullable<i64>;
 
+/// The name of a trace: its id, the id's class, and which passage of the id it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceKey {
+    /// Class of the id.
+    pub kind: i32,
+    /// The id.
+    pub id: i64,
+    /// Which passage of the id; 0 for the first.
+    pub occurrence: i32,
+}
+
 /// Some traces of a run, in the order (id, kind, occurrence); the ticks are raw readings of each point's own domain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Traces {
@@ -114,6 +125,12 @@ impl Traces {
         let none = points.iter().all(|&point| tick(point, row).is_none());
         let before = row.checked_sub(1).filter(|&before| self.ids[before] == self.ids[row]);
         none || before.is_some_and(|before| points.iter().all(|&point| tick(point, row) == tick(point, before)))
+    }
+
+    /// The key of a row.
+    #[inline]
+    pub fn key(&self, row: usize) -> TraceKey {
+        TraceKey { kind: self.kinds[row], id: self.ids[row], occurrence: self.occurrences[row] }
     }
 
     /// Which passage of the id a row is; 0 for the first, and always 0 where no point has rule `all`.

@@ -1,5 +1,7 @@
 //! The packets of a trace as Perfetto reads them (`protos/perfetto/trace`, "TracePacket"): tracks, names, events.
 
+use tickscope_trace::TraceKey;
+
 use crate::message::Message;
 use crate::tracks::{Shape, Track, Tracks};
 
@@ -83,8 +85,7 @@ pub(crate) struct Event<'a> {
     /// Index of its track, and its lane there.
     pub place: (usize, u32),
     pub is_arrival: bool,
-    /// Kind, id, occurrence.
-    pub trace: (i32, i64, i32),
+    pub trace: TraceKey,
     /// Estimate, lower and upper end in nanoseconds.
     pub duration_ns: [i64; 3],
     pub bounds: StageBounds,
@@ -188,7 +189,7 @@ fn said(event: &mut Message, of: &Event<'_>) {
     event.number(event::NAME, name_number(of.place.0, of.shape.is_negative));
     of.flows.0.iter().for_each(|&flow| event.fixed(event::FLOW, flow));
     of.flows.1.iter().for_each(|&flow| event.fixed(event::FLOW_ENDS, flow));
-    let (kind, id, occurrence) = of.trace;
+    let TraceKey { kind, id, occurrence } = of.trace;
     let [estimate, lo, hi] = of.duration_ns;
     let StageBounds { common_below_ns, common_above_ns, relative_ns } = of.bounds;
     let [from, to] = of.shape.ticks;
