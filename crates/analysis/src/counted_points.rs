@@ -89,7 +89,7 @@ pub struct CountedPeriod {
     pub lo_hz: Option<f64>,
     /// Stamps a second, at most.
     pub hi_hz: Option<f64>,
-    /// Ticks of it that pauses of the node's JVMs took, at least and at most; absent: their log is not there, or not
+    /// Ticks of it in which at least one JVM of the node paused, at least and at most; absent: a log is missing, or not
     /// whole, or a total is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_ticks: Option<[i64; 2]>,

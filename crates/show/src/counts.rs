@@ -59,7 +59,7 @@ fn point(of: &CountedPoint, hertz: u64, began: i64) -> Vec<Block> {
     let rates = bars(&of.periods, hertz, began, |period| Some([period.lo_hz?, period.hi_hz?]));
     let rates = figure(&rates, "stamps a second", &format!("Stamps a second at {}", of.point));
     let paused = bars(&of.periods, hertz, began, paused_share);
-    let paused = figure(&paused, "% paused", &format!("Share of the time that JVMs of {} paused", of.node()));
+    let paused = figure(&paused, "% paused", &format!("Share of the time in which a JVM of {} paused", of.node()));
     let notes = of.notes.iter().map(Block::paragraph);
     std::iter::once(Block::paragraph(words)).chain(notes).chain(rates).chain(paused).collect()
 }

@@ -116,6 +116,7 @@ pub(crate) fn on_counters(run: &Run) -> Result<BTreeMap<NodeName, NodePauses>, E
     let mut nodes = BTreeMap::new();
     for (node, operations) in logged(&channels) {
         let places = operations.iter().map(|operation| ends_of(&node, operation)).collect::<Result<Vec<_>, _>>()?;
+        domains::expect_one_domain_each(run, places.iter().flatten(), &channels)?;
         let clocks = AuxiliaryClocks::of(run, places.iter().flatten(), &channels, &events, &Query::default())?;
         let mut of = NodePauses::none_of(&node, &channels, &events);
         for (name, ends) in places.iter().enumerate() {
@@ -143,16 +144,13 @@ impl NodePauses {
         Self { is_whole: !channels.iter().any(refused) && !events.iter().any(lacks), ..Self::default() }
     }
 
-    /// Ticks that pauses took between two readings of the counter, at least and at most, where each reading is of an
-    /// instant between two ticks; `None`: there may be pauses that nobody told of.
+    /// Ticks in which at least one JVM paused between two readings of the counter, at least and at most, where each
+    /// reading is of an instant between two ticks; `None`: there may be pauses that no log has.
     pub(crate) fn took(&self, since: (i64, i64), until: (i64, i64)) -> Option<[i64; 2]> {
-        let mut took = [0i64; 2];
-        for Pause { within, sure, .. } in self.overlapping([since.0, until.1]) {
-            let least = sure[1].min(until.0).saturating_sub(sure[0].max(since.1)).max(0);
-            let most = within[1].min(until.1) - within[0].max(since.0);
-            took = [took[0].saturating_add(least), took[1].saturating_add(most)];
-        }
-        self.is_whole.then_some(took)
+        let found = || self.overlapping([since.0, until.1]);
+        let least = found().map(|&Pause { sure, .. }| [sure[0].max(since.1), sure[1].min(until.0)]);
+        let most = found().map(|&Pause { within, .. }| [within[0].max(since.0), within[1].min(until.1)]);
+        self.is_whole.then(|| [covered(least), covered(most)])
     }
 
     /// Takes in the pauses for one operation; `on_reference`: least and most of an instant of the JVM's clock.
@@ -211,6 +209,18 @@ impl NodePauses {
     }
 }
 
+/// Ticks from the first to the second of each, counted once where several overlap; none of one that ends first.
+fn covered(spans: impl Iterator<Item = [i64; 2]>) -> i64 {
+    let mut spans: Vec<_> = spans.collect();
+    spans.sort_unstable();
+    let (mut ticks, mut reached) = (0_i64, i64::MIN);
+    for [from, until] in spans {
+        ticks = ticks.saturating_add(until.saturating_sub(from.max(reached)).max(0));
+        reached = reached.max(until);
+    }
+    ticks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,6 +277,17 @@ mod tests {
         }
         node.is_whole = false;
         assert_eq!(node.took((0, 10), (500, 510)), None, "lines of the log were refused");
+    }
+
+    #[test]
+    fn the_time_in_which_several_jvms_of_a_node_paused_counts_once() {
+        // The second lies within the first; the third begins within the first and ends later.
+        let pauses = [([100, 200], [110, 190]), ([120, 140], [125, 135]), ([150, 300], [160, 290])];
+        let pauses = pauses.iter().map(|&(within, sure)| Pause { within, sure, name: 0 });
+        let mut node = NodePauses { pauses: pauses.collect(), latest: Vec::new(), is_whole: true };
+        node.order();
+        assert_eq!(node.took((0, 0), (1000, 1000)), Some([180, 200]));
+        assert_eq!(node.took((155, 155), (170, 170)), Some([15, 15]), "never longer than the period");
     }
 
     #[test]
