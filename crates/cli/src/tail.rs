@@ -56,7 +56,7 @@ pub fn tail(options: &TailOptions) -> Result<(), Failure> {
         print_json(&Report { version: 1, tail, disturbed, hertz, faults: faults.json(), findings })?;
     } else {
         print(SlowTraces::of(&analysis, &figures.tail).text().as_bytes())?;
-        print(noise_of_slow_text(&analysis, &slow).as_bytes())?;
+        print(noise_of_slow_text(&analysis, &figures.tail, &slow).as_bytes())?;
     }
     faults.verdict(analysis.standing(&events))
 }

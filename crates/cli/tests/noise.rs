@@ -117,6 +117,13 @@ fn slow_traces_are_a_part(site: &Site, table: &Value) {
     let line = format!("end-to-end: disturbed {}", part(whole)[1]);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("What else had the cores of the slow traces:") && flat.contains(&line), "{text}");
+    let means = told["tail"]["stages"].as_array().unwrap().iter().map(|stage| stage["mean_ticks"].as_f64().unwrap());
+    let lasted = means.sum::<f64>() * slow as f64;
+    if let Some(most) = whole["neighbours"].as_array().unwrap().first().filter(|most| most["class"] != "pause") {
+        let share = format!("(some {:.0} %)", 100.0 * most["ticks"].as_f64().unwrap() / lasted);
+        let of_whole = &flat[flat.find(&line).unwrap()..];
+        assert!(of_whole.contains(&share), "{share} of {most} in {of_whole}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! known is said of each stage; a stage without an undisturbed trace has no figures there. Deliberately absent:
 //! judging, which is `tickscope_analysis`'s.
 
-use tickscope_analysis::{Analysis, Neighbour, StageNoise};
+use tickscope_analysis::{Analysis, Neighbour, StageNoise, Tail};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::{QuantileBounds, StageRole, StageRow};
 
@@ -19,6 +19,9 @@ const MOST_NAMED: usize = 2;
 
 const MEANING: &str = "undisturbed: between the two stamps no other task had the core of either, and nothing \
                        interrupted their threads; docs/noise.md says what counts";
+
+const MEANING_OF_SHARES: &str = "percent: of how long all slow traces lasted there. What ran on the cores of both \
+                                 stamps at once counts on each, so that it may be more than all of it";
 
 const MEANING_OF_PAUSES: &str = "undisturbed: between the two stamps no JVM of their nodes paused, by its own log; \
                                  docs/java.md says what counts";
@@ -54,7 +57,7 @@ fn lines_of(without: &Without<'_>, analysis: &Analysis, unit: Unit, terminal: Te
         cells.push(vec![row.name.clone()]);
         cells.push(figures("  all traces", row.count, all, unit));
         cells.push(figures("  undisturbed", stage.undisturbed, undisturbed, unit));
-        said.push(sentence(stage, analysis, unit));
+        said.push(sentence(stage, analysis, unit, None));
     }
     let mut set = columns(
         &[
@@ -101,8 +104,8 @@ fn blocks_of(without: &Without<'_>, analysis: &Analysis, unit: Unit) -> Vec<Bloc
     });
     let p50 = format!("p50 {}", unit.name());
     let heads = ["stage", "traces", "count", &p50, "p99", "p99.9"];
-    let said =
-        pairs(without, analysis).map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit)).into());
+    let said = pairs(without, analysis)
+        .map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit, None)).into());
     vec![
         Block::heading(format!("W{}", without.words)),
         Block::table(&format!("Stages w{}", without.words), &heads, rows),
@@ -125,7 +128,7 @@ fn figures(name: &str, count: u64, figures: [Option<QuantileBounds>; 3], unit: U
 }
 
 /// What disturbed the slow traces, a line for the whole and each stage of the path; nothing where nothing was recorded.
-pub fn noise_of_slow_text(analysis: &Analysis, slow: &[StageNoise]) -> String {
+pub fn noise_of_slow_text(analysis: &Analysis, tail: &Tail, slow: &[StageNoise]) -> String {
     if slow.is_empty() {
         return String::new();
     }
@@ -133,13 +136,25 @@ pub fn noise_of_slow_text(analysis: &Analysis, slow: &[StageNoise]) -> String {
     let of_path = |role: StageRole| matches!(role, StageRole::EndToEnd | StageRole::Path);
     let stages = analysis.rows.iter().filter(|row| of_path(row.role));
     let named = stages.filter_map(|row| Some((row, slow.iter().find(|of| of.name == row.name)?)));
-    let lines = named.map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit)).into());
+    // The stages of the path make up the whole.
+    let is_of = |row: &StageRow, name: &str| row.role == StageRole::EndToEnd || row.name == name;
+    let lasted = |row: &StageRow| {
+        let stages = tail.stages.iter().filter(|stage| is_of(row, &stage.name));
+        stages.map(|stage| stage.mean_ticks).sum::<f64>() * tail.slow as f64
+    };
+    let lines =
+        named.map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit, Some(lasted(row)))).into());
     let head = Block::paragraph("What else had the cores of the slow traces:");
-    document::text(&[head, Block::List(lines.collect()), Block::paragraph(MEANING)])
+    document::text(&[
+        head,
+        Block::List(lines.collect()),
+        Block::paragraph(MEANING_OF_SHARES),
+        Block::paragraph(MEANING),
+    ])
 }
 
-/// How many were disturbed, and by whom most.
-fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit) -> String {
+/// How many were disturbed, and by whom most; of how long all of them `lasted`, where that is known, its share.
+fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit, lasted: Option<f64>) -> String {
     let StageNoise { disturbed, unknown, neighbours, .. } = stage;
     let unknown = match unknown {
         0 => String::new(),
@@ -164,7 +179,10 @@ fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit) -> String {
             0 => " (nobody is known to have waited for it)".into(),
             held_up => format!(" ({held_up} certainly waited for it)"),
         };
-        format!("{class} {name} took {took} of {}{held_up}", counted(*disturbed, "trace"))
+        let share = lasted
+            .filter(|&lasted| lasted > 0.0 && *class != "pause")
+            .map_or_else(String::new, |lasted| format!(" (some {:.0} %)", 100.0 * *ticks as f64 / lasted));
+        format!("{class} {name} took {took}{share} of {}{held_up}", counted(*disturbed, "trace"))
     });
     let named: Vec<String> = named.collect();
     let by = if named.is_empty() { String::new() } else { format!("; most: {}", named.join(", ")) };
