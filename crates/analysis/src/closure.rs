@@ -213,7 +213,7 @@ impl Web {
                  stamps or its rho may be, or those of the nodes it contradicts; its relations are left out",
                 name(culprit)
             ),
-            None => "which node is wrong cannot be told from them. Check their clocks, or declare a larger rho".into(),
+            None => "they do not show which node is wrong. Check their clocks, or declare a larger rho".into(),
         };
         let by_itself = told.iter().filter(|told| conflict.pairs.contains(&(told.pair.local, told.pair.reference)));
         let by_itself = by_itself.filter_map(|told| {

@@ -126,7 +126,7 @@ fn windowed(run: &Run) -> Result<Option<String>, Error> {
     let window = run.manifest().keep_ms.map_or("a window".into(), window_text);
     Ok((removed > 0).then(|| {
         format!(
-            "the run keeps the stamps of its last {window}, as it was told to, and older ones were removed: ids at \
+            "the run keeps the stamps of its last {window}, as was asked for, and older ones were removed: ids at \
              that edge lack the stamps that went, and of an id that passed a point before it and after it only the \
              later passage is known"
         )

@@ -189,7 +189,7 @@ fn governor() -> Look {
 fn disciplined() -> Look {
     let what = "wall clock";
     match Snapshot::of_this_host(&NodeCounter::true_counter()) {
-        Err(finding) => Look::of(what, finding.to_string(), Some("steps and slews could not be told".into())),
+        Err(finding) => Look::of(what, finding.to_string(), Some("steps and slews could not be detected".into())),
         Ok(snapshot) => {
             let found =
                 snapshot.discipline.map_or_else(|| "its discipline cannot be read".into(), |found| told(&found));

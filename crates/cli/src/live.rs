@@ -200,7 +200,7 @@ fn expect_answers(reply: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::work(format!(
-        "cannot hear all nodes: {}. They are told a policy as soon as they can be; tickscope status says how they \
+        "cannot hear all nodes: {}. They get a policy as soon as they answer; tickscope status says how they \
          stand",
         silent.join("; ")
     )))

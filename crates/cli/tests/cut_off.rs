@@ -511,7 +511,7 @@ fn e2e_an_agent_that_is_told_to_end_ends_its_commands_and_stores_every_stamp_and
     assert_eq!(unsafe { libc::kill(agents[0], libc::SIGTERM) }, 0);
     let output = run.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("this agent was told to end"), "{said}");
+    assert!(said.contains("this agent is shutting down"), "{said}");
     assert!(scene.expect_every_stamp() > 0);
     assert_eq!(scene.site.opened().state().unwrap(), RunState::Ended);
     scene.expect_nothing_left(&folders);

@@ -174,7 +174,7 @@ impl GeneratorPlan {
         }
         if self.pill.is_some() && self.id.is_none() {
             return Err(Error::input(
-                "expected tuples with their ids in them, since a pill is told by its id. Say where the id is (--id-at)",
+                "expected tuples with their ids in them, by which a pill is known. Say where the id is (--id-at)",
             ));
         }
         if self.pill.is_some() && self.replies != Replies::None {
@@ -193,7 +193,7 @@ impl GeneratorPlan {
         let same = tuples.iter().all(|tuple| tuple.len() == tuples[0].len());
         if self.replies == Replies::Echo && (self.id.is_none() || !same) {
             return Err(Error::input(
-                "expected tuples of one length with their ids in them, as echoes are told apart by them. Say where the \
+                "expected tuples of one length with their ids in them, by which echoes are matched. Say where the \
                  id is (--id-at), or leave --replies out",
             ));
         }

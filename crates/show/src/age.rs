@@ -268,7 +268,7 @@ impl AgeTable<'_> {
             (
                 updates.unresolved,
                 "so close to another that the clocks leave their order open: averages hold either \
-                                  way, of peaks no ends are told"
+                                  way, peaks have no bounds"
                     .into(),
             ),
         ];

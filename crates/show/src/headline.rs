@@ -281,7 +281,7 @@ fn state(report: &Report<'_>) -> Words {
     }
     if wrong.is_empty() {
         return match report.figures.traces.measured {
-            0 => Words::from("No trace was measured, so nothing can be said of what was lost."),
+            0 => Words::from("No trace was measured, so what was lost is not known."),
             _ if report.channels.is_empty() => {
                 Words::from("Nothing contradicts itself; losses of stamps were not counted.")
             }

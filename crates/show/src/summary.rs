@@ -56,8 +56,8 @@ fn scale(analysis: &Analysis) -> Option<String> {
     let Frequency { hertz, tolerance_ppm } = analysis.frequency;
     (tolerance_ppm > 2 * Frequency::DEFAULT_TOLERANCE_PPM).then(|| {
         format!(
-            "warning: every duration may be off by \u{b1}{tolerance_ppm} ppm of its length, all alike and beside the \
-             bounds shown: {} is declared to run at {hertz} Hz to no more than that",
+            "warning: every duration may be off by \u{b1}{tolerance_ppm} ppm of its length, all alike and on top of \
+             the bounds shown: {} is declared to run at {hertz} Hz to no more than that",
             analysis.reference
         )
     })

@@ -64,7 +64,7 @@ impl<'a> SlowTraces<'a> {
         match unresolved {
             Some(Unresolved::NoTrace) => open(": no trace has every stage of the path and the whole.".into()),
             Some(Unresolved::FewSlow) => open(format!(
-                ": {} of {} traces are slow, and of fewer than {FEWEST_SLOW} nothing is told. Measure longer, or ask \
+                ": {} of {} traces are slow, too few for an answer, which takes {FEWEST_SLOW}. Measure longer, or ask \
                  for more of them: tickscope tail --slowest 5.",
                 count(*slow),
                 count(*traces)
@@ -338,7 +338,7 @@ mod tests {
     fn what_is_not_resolved_says_why_and_draws_no_bar() {
         for (why, words) in [
             (Unresolved::NoTrace, "no trace has every stage"),
-            (Unresolved::FewSlow, "61 of 6\u{202f}000 traces are slow, and of fewer than 10"),
+            (Unresolved::FewSlow, "61 of 6\u{202f}000 traces are slow, too few for an answer, which takes 10"),
             (Unresolved::Clocks, "the clocks leave ±0.04 µs open"),
             (Unresolved::OutOfRange, "beyond 2^60 ticks"),
             (Unresolved::Chance, "another run might have none"),

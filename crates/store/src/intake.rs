@@ -102,7 +102,7 @@ impl Receiving {
     pub fn piece(&mut self, bytes: &[u8]) -> Result<()> {
         let received = self.received + bytes.len() as u64;
         if bytes.is_empty() || received > self.parcel.bytes {
-            return Err(refused(&self.place, "its pieces are not what was said"));
+            return Err(refused(&self.place, "its pieces do not match what was announced"));
         }
         self.whole.file().write_all(bytes).map_err(|e| Error::io(&self.place, "write", e))?;
         self.digest.write(bytes);

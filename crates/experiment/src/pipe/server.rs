@@ -226,7 +226,7 @@ impl AgentServer {
             return;
         }
         if let Some(agent) = &mut self.agent {
-            notice::say("this agent was told to end: the node's processes end");
+            notice::say("this agent is shutting down: the node's processes end");
             let _ = self.spool.as_ref().map(Spool::release); // a collector that ends stores what it has
             agent.end_all();
         }
