@@ -527,7 +527,11 @@ fn e2e_the_program_is_copied_once_past_whatever_login_scripts_print_and_held_aga
     let [program] = &copies()[..] else { panic!("{:?}", copies()) };
     let whole = fs::read(program).unwrap();
     assert!(program.display().to_string().contains("tickscope-"), "its name is its digest");
-    fs::write(program, &whole[..whole.len() / 2]).unwrap();
+    // An agent may still run it, which nobody can write into then.
+    let half = program.with_extension("half");
+    fs::write(&half, &whole[..whole.len() / 2]).unwrap();
+    fs::set_permissions(&half, fs::metadata(program).unwrap().permissions()).unwrap();
+    fs::rename(half, program).unwrap();
     fs::remove_dir_all(site.run_directory()).unwrap();
     assert!(!one(&site, &noisy, "").err.contains("cannot reach"));
     assert_eq!(fs::read(&copies()[0]).unwrap(), whole, "what was changed is copied again");

@@ -39,8 +39,10 @@ fn e2e_the_benchmarks_page_shows_every_clock_its_words_and_all_advice() {
         let name = clock["clock"].as_str().unwrap();
         assert!(html.contains(&format!("<h3>{name}</h3>")) && html.contains(&format!("<th scope=\"row\">{name}</th>")));
     }
+    // The terminal's letters for microseconds: a word may begin with them, too.
+    let html = html.replace(" µs", " us");
     for advice in found["advice"].as_array().unwrap() {
-        let advice = advice.as_str().unwrap().replace('\'', "&#39;").replace('>', "&gt;").replace(" us", " µs");
+        let advice = advice.as_str().unwrap().replace('\'', "&#39;").replace('>', "&gt;");
         assert!(html.contains(&advice), "{advice}");
     }
 }
