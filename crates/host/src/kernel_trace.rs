@@ -2,8 +2,8 @@
 //!
 //! Assumes: lines are of one core, in its order, and their time-stamps are raw ticks (`trace_clock` is `x86-tsc`).
 //! Guarantees: a line that is not understood is told as lost, never left out in silence; what was open when something
-//! was lost is closed there, and nothing is paired across it; a task's name may hold any byte. Deliberately absent:
-//! files, and judging what disturbed whom.
+//! was lost is closed there, and nothing is paired across it; a task's name may hold any byte, ends of lines too.
+//! Deliberately absent: files, and judging what disturbed whom.
 
 use std::collections::BTreeMap;
 
@@ -184,6 +184,9 @@ pub struct Core {
     known: Option<i64>,
     /// What has begun and not ended, the innermost last.
     open: Vec<TraceEdge>,
+    /// Lines that are not understood, unless what comes next belongs to them: a task's name may hold the ends of some.
+    torn: Vec<u8>,
+    torn_lines: u64,
     /// Lines that were lost or not understood since [`Core::take_lost`].
     lost: BTreeMap<&'static str, u64>,
 }
@@ -202,25 +205,66 @@ struct Running {
 impl Core {
     /// Takes the next line; whatever is over then goes to `sink`.
     pub fn take(&mut self, line: &[u8], sink: &mut impl FnMut(Lasted)) {
-        match TraceLine::parse(line) {
-            None => *self.lost.entry("lines that are not understood").or_default() += 1,
-            Some(TraceLine::Lost) => *self.lost.entry("events that the kernel says it lost").or_default() += 1,
-            Some(TraceLine::Nothing) => {}
-            Some(TraceLine::Switch { tick, from, next, name, departure }) => {
+        if self.torn_lines == 0 {
+            return match TraceLine::parse(line) {
+                Some(parsed) => self.follow(parsed, line, sink),
+                None => self.tear(line),
+            };
+        }
+        let whole = [&self.torn, line].join(&b'\n');
+        let is_piece = |line: &[u8]| line.is_empty() || line.starts_with(b"#");
+        match (TraceLine::parse(&whole), TraceLine::parse(line).filter(|_| !is_piece(line))) {
+            (Some(parsed), _) => {
+                (self.torn, self.torn_lines) = (Vec::new(), 0);
+                self.follow(parsed, &whole, sink);
+            }
+            (None, Some(parsed)) => {
+                self.lose_torn();
+                self.follow(parsed, line, sink);
+            }
+            (None, None) => self.tear(line),
+        }
+    }
+
+    /// Keeps a line that may be a piece of one, as long as names could fill.
+    fn tear(&mut self, line: &[u8]) {
+        const MOST_BYTES: usize = 1024;
+        if self.torn_lines > 0 {
+            self.torn.push(b'\n');
+        }
+        self.torn.extend_from_slice(line);
+        self.torn_lines += 1;
+        if self.torn.len() > MOST_BYTES {
+            self.lose_torn();
+        }
+    }
+
+    fn lose_torn(&mut self) {
+        if self.torn_lines > 0 {
+            *self.lost.entry("lines that are not understood").or_default() += self.torn_lines;
+        }
+        (self.torn, self.torn_lines) = (Vec::new(), 0);
+    }
+
+    fn follow(&mut self, parsed: TraceLine, line: &[u8], sink: &mut impl FnMut(Lasted)) {
+        match parsed {
+            TraceLine::Lost => *self.lost.entry("events that the kernel says it lost").or_default() += 1,
+            TraceLine::Nothing => {}
+            TraceLine::Switch { tick, from, next, name, departure } => {
                 self.confirm(tick, from, line, sink);
                 self.task_until(tick, departure, sink);
                 self.task = Some(Running { thread: next, name, begin: tick, confirmed: tick });
                 self.known.get_or_insert(tick);
             }
-            Some(TraceLine::Entry(edge)) => {
+            TraceLine::Entry(edge) => {
                 self.confirm(edge.tick, edge.thread, line, sink);
                 self.open.push(edge);
             }
-            Some(TraceLine::Exit(exit)) => {
+            TraceLine::Exit(exit) => {
                 self.confirm(exit.tick, exit.thread, line, sink);
                 self.leave(exit, sink);
             }
-            Some(TraceLine::Fault(TraceEdge { class, tick, what, thread })) => {
+            TraceLine::Fault(TraceEdge { class, tick, what, thread }) => {
                 self.confirm(tick, thread, line, sink);
                 sink(Lasted { class, begin: tick, end: tick, what, thread, departure: None });
             }
@@ -301,8 +345,10 @@ impl Core {
         }
     }
 
-    /// What was lost since the last call, in words.
+    /// What was lost since the last call, in words. The kernel hands out whole events, so a line that is still not
+    /// understood is no piece of one.
     pub fn take_lost(&mut self) -> Option<String> {
+        self.lose_torn();
         let lost = std::mem::take(&mut self.lost);
         let words: Vec<String> = lost.into_iter().map(|(what, count)| format!("{count} {what}")).collect();
         (!words.is_empty()).then(|| words.join(", "))
@@ -368,6 +414,26 @@ mod tests {
         }
         let bytes = [&b"             \xff\xfe\x80"[..], &SWITCH.as_bytes()[16..]].concat();
         assert!(matches!(TraceLine::parse(&bytes), Some(TraceLine::Switch { next: 15, .. })));
+    }
+
+    #[test]
+    fn a_name_that_holds_ends_of_lines_hides_nothing() {
+        for name in ["x\ny", "\n", "a\n\nb", "#\n#", "\n-1 [000]\n"] {
+            let of = |from: &str, to: &str, tick: u32, [own, next]: [i32; 2]| {
+                format!(
+                    "{from:>16}-{own:<7} [001] d..2. {tick}: sched_switch: prev_comm={from} prev_pid={own} \
+                     prev_prio=120 prev_state=S ==> next_comm={to} next_pid={next} next_prio=120"
+                )
+            };
+            let text = [of("before", name, 5, [7, 13]), of(name, "after", 9, [13, 8]), of("after", "-", 12, [8, 9])];
+            let text = text.join("\n");
+            let (mut core, all) = lasted(&text.split('\n').collect::<Vec<_>>());
+            let all: Vec<_> = all.iter().map(|it| (it.begin, it.end, it.thread, &*it.what)).collect();
+            assert_eq!(all, [(5, 9, 13, name), (9, 12, 8, "after")], "{name:?}");
+            assert_eq!(core.take_lost(), None, "{name:?}");
+            core.take(b"a piece of none", &mut |_| ());
+            assert!(core.take_lost().is_some_and(|told| told.starts_with("1 lines")), "{name:?}");
+        }
     }
 
     #[test]

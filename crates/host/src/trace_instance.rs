@@ -5,7 +5,7 @@
 //! never, since the kernel refuses it while its files are open and its name says who made it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -134,7 +134,7 @@ impl TraceInstance {
     /// Events of the core at that position that were lost since the last call.
     pub fn lost(&mut self, at: usize) -> Result<u64, String> {
         let CoreTrace { stats, lost, .. } = &mut self.cores[at];
-        let text = fs::read_to_string(&stats).map_err(|e| format!("cannot read {}: {e}", stats.display()))?;
+        let text = at_once(stats).map_err(|e| format!("cannot read {}: {e}", stats.display()))?;
         let now = lost_events(&text).ok_or_else(|| {
             format!(
                 "{}: expected how many events were lost, found '{}'. Noise needs a kernel that says so",
@@ -151,6 +151,13 @@ impl Drop for TraceInstance {
         self.cores.clear(); // the kernel keeps an instance whose files are open
         let _ = fs::remove_dir(&self.folder); // the next run's turn
     }
+}
+
+/// A short file that the kernel writes anew for each call that reads it: pieces of several calls fit no other.
+fn at_once(file: &Path) -> io::Result<String> {
+    let mut bytes = [0; 4096];
+    let read = File::open(file)?.read(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes[..read]).into_owned())
 }
 
 /// Events that a core's `stats` count as lost; `None`: it lacks a count.
