@@ -5,8 +5,8 @@
 //! out the figures and what explains them; the numbers that they draw stand in tables.
 //!
 //! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: words are escaped, here for every
-//! page; on a document's page there is no script, and nothing is asked of a network; in text no line of words is longer
-//! than [`WIDTH`].
+//! page and for a terminal; on a document's page there is no script, and nothing is asked of a network; in text no
+//! line of words is longer than [`WIDTH`].
 //! Deliberately absent: computing.
 
 use std::fmt::Write;
@@ -14,6 +14,7 @@ use std::fmt::Write;
 use crate::plot::Ink;
 use crate::text::{Text, micro};
 use crate::typesetting::{Side, columns, fold};
+use tickscope_tick::printable;
 
 /// Characters in a line of text; a table may be a little wider.
 pub const WIDTH: usize = 100;
@@ -265,20 +266,21 @@ impl Block {
     fn text(&self, text: &mut String, first: &str) {
         // Writing to a String cannot fail.
         let _ = match self {
-            Self::Heading(words) => writeln!(text, "\n{words}"),
+            Self::Heading(words) => writeln!(text, "\n{}", printable(words)),
             Self::Paragraph(words) => writeln!(text, "{}", wrapped(first, &words.plain())),
             Self::Alarm(words) => writeln!(text, "{}", wrapped(first, words)),
             Self::List(lines) => lines.iter().try_for_each(|line| writeln!(text, "{}", wrapped("- ", &line.plain()))),
             Self::Terms(terms) | Self::Facts(terms) => {
-                terms.iter().try_for_each(|(term, words)| writeln!(text, "{}", wrapped(&format!("{term:20} "), words)))
+                let line = |(term, words): &(String, String)| wrapped(&format!("{:20} ", printable(term)), words);
+                terms.iter().try_for_each(|term| writeln!(text, "{}", line(term)))
             }
             Self::Table(table) => writeln!(text, "{}", table.text()),
             Self::Panels(Panels { first, .. }) => first.iter().try_for_each(|panel| match &panel.bars {
-                Some(bars) => writeln!(text, "{}: {bars}", panel.title),
+                Some(bars) => writeln!(text, "{}: {}", printable(&panel.title), printable(bars)),
                 None => Ok(()),
             }),
             Self::Folded(line, blocks) => {
-                let head = writeln!(text, "\n{line}");
+                let head = writeln!(text, "\n{}", printable(line));
                 blocks.iter().for_each(|block| block.text(text, first));
                 head
             }
@@ -438,7 +440,8 @@ impl Table {
     /// Numbers to the right; a head of several words stands in several lines.
     fn text(&self) -> String {
         let letters = |text: &str| text.chars().count();
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Words::plain).collect()).collect();
+        let cell = |words: &Words| printable(&words.plain()).into_owned();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
         let heads = self.columns.iter().enumerate().map(|(at, head)| {
             let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| letters(cell));
             let width = cells.chain(head.split(' ').map(letters)).max().unwrap_or(0);
@@ -502,12 +505,12 @@ impl Table {
 impl Document {
     /// For a terminal.
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n{}\n", self.title, wrapped("", &self.about));
+        let mut text = format!("{}\n{}\n", printable(&self.title), wrapped("", &self.about));
         for block in self.lead.iter().chain(&self.first) {
             block.text(&mut text, "- ");
         }
         for part in self.parts.iter().filter(|part| !part.blocks.iter().all(Block::is_drawn)) {
-            let _ = writeln!(text, "\n== {} ==", part.title);
+            let _ = writeln!(text, "\n== {} ==", printable(&part.title));
             text += &self::text(&part.blocks);
         }
         text
@@ -539,7 +542,8 @@ impl Document {
 fn wrapped(first: &str, words: &str) -> String {
     let begins = first.chars().count();
     let indent = if begins <= 24 { begins } else { 2 };
-    let lines = fold(words.split_whitespace(), [WIDTH - begins; 2]);
+    let words: Vec<_> = words.split_whitespace().map(printable).collect();
+    let lines = fold(words.iter().map(|word| &**word), [WIDTH - begins; 2]);
     format!("{first}{}", lines.join(&format!("\n{}", " ".repeat(indent))))
 }
 
@@ -578,6 +582,26 @@ mod tests {
                         readings  median\n<b>          1 22.5 us\nmutex      333       –\nclock                what \
                         is read\n\n== Bars ==\ntold: 1 to 2 |▁█|\n";
         assert_eq!(text, expected, "{text}");
+    }
+
+    #[test]
+    fn no_word_of_a_document_moves_a_cursor_or_begins_a_line_of_its_own() {
+        let bad = || String::from("\u{1b}[31mOWNED\u{7}\n== Forged ==");
+        let table = Block::table("T", &["x", "y"], [vec![bad(), bad()]].into_iter());
+        let terms = vec![(bad(), bad())];
+        let folded = Block::Folded(bad(), vec![Block::List(vec![Words::from(bad())])]);
+        let bars = vec![Panel { title: bad(), blocks: Vec::new(), bars: Some(bad()) }];
+        let blocks = vec![Block::Heading(bad()), table, Block::Terms(terms.clone()), Block::Facts(terms), folded];
+        let text = Document {
+            title: bad(),
+            about: bad(),
+            lead: vec![Block::paragraph(bad()), Block::Alarm(bad())],
+            first: Vec::new(),
+            parts: vec![part(&bad(), blocks), part("Bars", vec![Block::panels(bars)])],
+        }
+        .text();
+        assert!(text.chars().all(|letter| letter == '\n' || !tickscope_tick::acts(letter)), "{text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("== Forged")), "{text}");
     }
 
     #[test]
