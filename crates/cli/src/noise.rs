@@ -70,10 +70,10 @@ fn measure(options: &SurveyOptions) -> Result<(), Failure> {
     let profile = survey(&plan, &mut go_on, &|_| {});
     progress.over();
     let profile = profile.map_err(Failure::work)?;
-    if let Some(place) = &options.out {
-        saved::save(&profile, place)?;
-    }
-    saved::print_profile(profile, options.json)
+    // Where it cannot be saved, it has been seen.
+    let printed = saved::print_profile(profile.clone(), options.json);
+    options.out.as_ref().map_or(Ok(()), |place| saved::save(&profile, place))?;
+    printed
 }
 
 /// Waits for an instant of this machine's clock.
@@ -93,7 +93,10 @@ fn wait_until(unix_seconds: f64) -> Result<(), Failure> {
     while let Some(left) = left().filter(|_| !interrupt::ended()) {
         std::thread::sleep(left.min(LOOK_EVERY));
     }
-    Ok(())
+    match left() {
+        None => Ok(()),
+        Some(_) => Err(Failure::work("interrupted before the time of --begin-at: nothing was measured")),
+    }
 }
 
 fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {

@@ -91,7 +91,12 @@ enum Kind {
 
 /// Compares profiles of one detector; an error says why there is nothing to compare.
 pub fn compare(sides: [&NoiseProfile; 2]) -> Result<NoiseComparison, String> {
-    compare_among(sides, 1)
+    let mut found = compare_among(sides, 1)?;
+    let [one, other] = sides.map(|side| side.machine.boot.as_deref().unwrap_or("unknown"));
+    if one != other {
+        found.notes.push(format!("of different boots: {one}, {other}"));
+    }
+    Ok(found)
 }
 
 /// The same as one of so many comparisons, which share the confidence.
@@ -110,8 +115,9 @@ pub fn compare_among(sides: [&NoiseProfile; 2], comparisons: usize) -> Result<No
     if wanted.is_empty() {
         return Err("expected profiles with windows of a core in common, found none. Measure the same cores".into());
     }
-    let chance = CHANCE_PER_MILLION / u32::try_from(comparisons * wanted.len()).unwrap_or(u32::MAX);
-    let confidence = Confidence::per_million(1_000_000 - chance.max(1)).map_err(|why| why.to_string())?;
+    let intervals = u32::try_from(comparisons * wanted.len()).unwrap_or(u32::MAX);
+    let chance = (CHANCE_PER_MILLION / intervals).max(1);
+    let confidence = Confidence::per_million(1_000_000 - chance).map_err(|why| why.to_string())?;
     let figure = |([before_core, after_core], kind): ([&CoreProfile; 2], Kind)| {
         let of = |core: &CoreProfile, hertz| kind.figure(core, hertz, confidence);
         let found = [of(before_core, before.hertz), of(after_core, after.hertz)];
@@ -136,7 +142,9 @@ pub fn compare_among(sides: [&NoiseProfile; 2], comparisons: usize) -> Result<No
             Err(why) => not_compared.push(why),
         }
     }
-    let confidence_per_million = 1_000_000 - CHANCE_PER_MILLION;
+    // So many intervals may take more than was to be left to chance: none is left less than one in a million.
+    let left_to_chance = chance.saturating_mul(intervals).clamp(CHANCE_PER_MILLION, 1_000_000);
+    let confidence_per_million = 1_000_000 - left_to_chance;
     Ok(NoiseComparison { confidence_per_million, figures, not_compared, notes: notes(sides) })
 }
 
@@ -248,7 +256,6 @@ fn notes([before, after]: [&NoiseProfile; 2]) -> Vec<String> {
         ("kernels", &one.kernel, &other.kernel),
         ("processors", &one.processor, &other.processor),
         ("hypervisors", &one.hypervisor, &other.hypervisor),
-        ("boots", &one.boot, &other.boot),
     ];
     let differ = differ.into_iter().filter(|(_, one, other)| one != other);
     notes.extend(differ.map(|(what, one, other)| {

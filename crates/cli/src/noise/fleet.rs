@@ -104,7 +104,11 @@ fn of_files(files: &[PathBuf]) -> Result<Fleet, Failure> {
     let notes = (i128::from(apart_ms) * 1_000_000 > TOGETHER_NS).then(|| {
         format!("the profiles began {apart_ms} ms apart by their machines' clocks: begin them with --begin-at")
     });
-    Ok(Fleet { names, profiles, began_within_ns: None, notes: notes.into_iter().collect() })
+    let boots = profiles.iter().filter_map(|profile| profile.machine.boot.as_deref());
+    let mut seen = BTreeSet::new();
+    let same = boots.filter(|&boot| !seen.insert(boot)).count() > 0;
+    let same = same.then(|| "some of the profiles are of one boot of one machine".to_string());
+    Ok(Fleet { names, profiles, began_within_ns: None, notes: notes.into_iter().chain(same).collect() })
 }
 
 /// Holds every two profiles against each other.
@@ -112,18 +116,26 @@ fn judge(fleet: Fleet, tolerance: Option<ChangeTolerance>) -> Result<Report, Fai
     let Fleet { names, profiles, began_within_ns, mut notes } = fleet;
     let (count, mut differences) = (profiles.len(), Differences::new());
     let pairs: Vec<[usize; 2]> = (0..count).flat_map(|one| (one + 1..count).map(move |other| [one, other])).collect();
-    let mut confidence_per_million = 0;
+    let mut confidence_per_million = 1_000_000;
+    let mut of_pairs = BTreeMap::<String, Vec<String>>::new();
     for &[one, other] in &pairs {
         let found = compare_among([&profiles[one], &profiles[other]], pairs.len()).map_err(Failure::input)?;
-        confidence_per_million = found.confidence_per_million;
+        confidence_per_million = found.confidence_per_million.min(confidence_per_million);
         for change in found.figures.iter().map(|pair| judged(pair, tolerance)) {
             let of = differences.entry(change.name()).or_default();
             if change.verdict == ChangeVerdict::Changed {
                 of.insert(if change.shift.ticks > 0 { [one, other] } else { [other, one] });
             }
         }
-        let between = |note: String| format!("{} and {}: {note}", names[one], names[other]);
-        notes.extend(found.not_compared.into_iter().map(between));
+        for note in found.not_compared.into_iter().chain(found.notes) {
+            of_pairs.entry(note).or_default().push(format!("{} and {}", names[one], names[other]));
+        }
+    }
+    for (note, of) in of_pairs {
+        match of.len() == pairs.len() {
+            true => notes.extend([note]),
+            false => notes.extend(of.into_iter().map(|pair| format!("{pair}: {note}"))),
+        }
     }
     let (mut odd_ones, mut divided) = (Vec::new(), Vec::new());
     for (figure, pairs) in differences.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {

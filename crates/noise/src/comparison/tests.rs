@@ -93,6 +93,16 @@ fn causes_that_one_side_lacks_are_not_compared_and_neither_are_other_detectors_o
 }
 
 #[test]
+fn what_many_comparisons_leave_to_chance_is_told_where_it_is_more_than_was_to_be() {
+    let of = |ticks: i64| profile(&vec![vec![ticks; 10]; 8], None);
+    let sides = [&of(2_000), &of(2_100)];
+    let sure = |comparisons| compare_among(sides, comparisons).unwrap().confidence_per_million;
+    assert_eq!([sure(1), sure(1_000)], [950_000; 2]);
+    let figures = compare(sides).unwrap().figures.len() as u32;
+    assert_eq!(sure(100_000), 1_000_000 - 100_000 * figures);
+}
+
+#[test]
 fn a_profile_whose_windows_do_not_add_up_is_refused() {
     let good = profile(&vec![vec![500]; 9], None);
     assert_eq!(good.check(), Ok(()));
