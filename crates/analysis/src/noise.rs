@@ -1,8 +1,9 @@
 //! How much of the figures is the machine: each stage with and without the traces that something else disturbed.
 //!
-//! Idea: a trace is disturbed in a stage if, between its two stamps, a task that took none of its stamps had the core
-//! of one of the two, or an interrupt, a softirq or a page fault held up the thread of one of the two. A whole is
-//! disturbed if a stage of its path is. Assumes: nothing; the rows are compared with raw ticks of the same counter.
+//! Idea: a trace is disturbed in a stage if, between its two stamps, a task that took none of its stamps had a core on
+//! which the thread of one of the two ran between them, or an interrupt, a softirq or a page fault held up that thread.
+//! A whole is disturbed if a stage of its path is. Assumes: nothing; the rows are compared with raw ticks of the same
+//! counter.
 //! Guarantees: a trace of which something is not known counts as unknown, and is in no figure of those without;
 //! nothing is removed: the figures of all stand beside. Deliberately absent: whether it would have been faster.
 

@@ -17,8 +17,9 @@ use crate::typesetting::{Side, columns, paragraph};
 /// Neighbours that are named of a stage; the public JSON has more.
 const MOST_NAMED: usize = 2;
 
-const MEANING: &str = "undisturbed: between the two stamps no other task had the core of either, and nothing \
-                       interrupted their threads; docs/noise.md says what counts";
+const MEANING: &str = "undisturbed: between the two stamps no other task had a core on which either one's thread ran, \
+                       and nothing that was recorded interrupted these threads; docs/noise.md says what counts, and \
+                       what is not seen";
 
 const MEANING_OF_SHARES: &str = "percent: of how long all slow traces lasted there. What ran on the cores of both \
                                  stamps at once counts on each, so that it may be more than all of it";
