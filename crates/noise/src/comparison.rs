@@ -202,13 +202,10 @@ impl Kind {
                 let lost = |sum: &WindowSum| which.map_or(sum.lost_ticks, |which| class(sum, which).lost_ticks);
                 ratio(of, 1e9, |sum| lost(sum).map(|ticks| ticks as f64), confidence)
             }
-            Self::ClassRate(which) => {
-                ratio(of, 1e6 * hertz as f64, |sum| [class(sum, which).count as f64; 2], confidence)
-            }
+            Self::ClassRate(which) => rate(of, hertz, |sum| class(sum, which).count, confidence),
             Self::Rate(from_ns) => {
                 let first = of.detours.bands.partition_point(|band| band.from_ns < from_ns);
-                let count = |sum: &WindowSum| sum.bands.iter().skip(first).sum::<u64>() as f64;
-                ratio(of, 1e6 * hertz as f64, |sum| [count(sum); 2], confidence)
+                rate(of, hertz, |sum| sum.bands.iter().skip(first).sum(), confidence)
             }
         }
     }
@@ -228,12 +225,29 @@ fn ratio(
     let middle = parts(&|[lo, hi]| f64::midpoint(lo, hi))?;
     let [lo, hi] = [parts(&|[lo, _]| lo)?.ratio, parts(&|[_, hi]| hi)?.ratio];
     let end = |half: f64| middle.half.map(|by| ((middle.ratio + half * by) * scale).round() as i64);
+    let [low, high] = if hi > 0.0 { [end(-1.0), end(1.0)] } else { [middle.half.map(|_| 0), None] };
     Some(NoiseFigure {
         windows: of.sums.len(),
         at: [(middle.ratio * scale).round() as i64, (lo * scale).floor() as i64, (hi * scale).ceil() as i64],
-        low: end(-1.0),
-        high: end(1.0),
+        low,
+        high,
     })
+}
+
+/// The same of counted detours. Of none at all, windows that are all alike say nothing of how they vary: the rate is
+/// below one that would leave all of the time without any by chance, if they come independently of each other.
+fn rate(
+    of: &CoreProfile,
+    hertz: u64,
+    count: impl Fn(&WindowSum) -> u64,
+    confidence: Confidence,
+) -> Option<NoiseFigure> {
+    let scale = 1e6 * hertz as f64;
+    let found = ratio(of, scale, |sum| [count(sum) as f64; 2], confidence)?;
+    let is_none = found.at[2] == 0 && found.low.is_some();
+    let ticks: f64 = of.sums.iter().map(|sum| sum.measured_ticks as f64).sum();
+    let most = is_none.then(|| (-confidence.tail().ln() / ticks * scale).ceil() as i64);
+    Some(NoiseFigure { high: found.high.or(most), ..found })
 }
 
 /// How far readings of detours are apart.

@@ -2,13 +2,15 @@
 //!
 //! Guarantees: durations are whole ticks of the counter, `hertz` of them a second; shares are rounded outward.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use tickscope_tick::{fraction_down, fraction_up};
 
 use crate::advice::MachineSetting;
 use crate::cause::CauseSum;
 use crate::detector::Detector;
-use crate::detour::DetourLimit;
+use crate::detour::{Detour, DetourLimit};
 use crate::shape::Shape;
 use crate::tally::DetourTally;
 use crate::window::WindowSum;
@@ -115,6 +117,10 @@ impl NoiseProfile {
         }
         let is_rate = (1..=1_000_000_000_000).contains(&self.hertz);
         is_rate.then_some(()).ok_or_else(|| format!("a counter of {} Hz", self.hertz))?;
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.cores.iter().map(CoreProfile::name).find(|name| !names.insert(name.clone())) {
+            return Err(format!("{twice} twice"));
+        }
         self.cores.iter().try_for_each(|of| of.check().map_err(|why| format!("{why} of {}", of.name())))
     }
 }
@@ -134,8 +140,15 @@ impl CoreProfile {
         let whole = |of: fn(&WindowSum) -> i128| self.sums.iter().map(of).sum::<i128>();
         let ticks = whole(|sum| sum.measured_ticks.into());
         let count = whole(|sum| sum.bands.iter().map(|&count| i128::from(count)).sum());
+        let is_detour = |Detour { before, after }: &Detour| {
+            after.checked_sub(*before).is_some_and(|ticks| ticks.unsigned_abs() <= MOST as u64)
+        };
+        // What readings leave open may take the upper end of a short survey above all of its time.
+        let is_share = |[lo, hi]: [f64; 2]| 0.0 <= lo && lo <= hi && hi <= 2.0;
         let tests = [
             (is_limit, "no such limit"),
+            (is_share(self.lost_share) && self.work.is_none_or(|work| is_share(work.lost_share)), "no such shares"),
+            (self.detours.longest.iter().map(|long| &long.detour).chain(backward).all(is_detour), "no such detours"),
             (fits(self.measured_ticks) && is_interval(self.lost_ticks), "no such times"),
             (bands.is_sorted_by_key(|band| band.from_ns), "bands out of order"),
             (bands.iter().all(|band| band.count <= MOST as u64 && is_interval(band.lost_ticks)), "no such bands"),
@@ -145,7 +158,7 @@ impl CoreProfile {
                 self.sums.is_empty() || [ticks, count] == [self.measured_ticks.into(), self.count.into()],
                 "windows that do not add up",
             ),
-            (self.traces.iter().flatten().all(|ticks| ticks.abs() <= MOST), "no such traces"),
+            (self.traces.iter().flatten().all(|ticks| ticks.unsigned_abs() <= MOST as u64), "no such traces"),
         ];
         tests.into_iter().find(|(is_good, _)| !is_good).map_or(Ok(()), |(_, why)| Err(why))
     }

@@ -52,7 +52,7 @@ impl Confidence {
 
     /// Probability left to one tail, a little less than half of the rest: the sums that it is compared with are
     /// rounded.
-    pub(crate) fn tail(self) -> f64 {
+    pub fn tail(self) -> f64 {
         f64::from(MILLION - self.0) / f64::from(2 * MILLION) * (1.0 - ROUNDING)
     }
 }

@@ -93,6 +93,24 @@ fn causes_that_one_side_lacks_are_not_compared_and_neither_are_other_detectors_o
 }
 
 #[test]
+fn a_rate_of_none_at_all_is_below_what_chance_may_leave_out_of_the_time_measured() {
+    let sides = [2_000, 2_100].map(|ticks| profile(&vec![vec![ticks; 10]; 8], None));
+    let found = compare(sides.each_ref()).unwrap();
+    let above = figure(&found, "above 1 ms");
+    let [seconds, chance] = {
+        let ticks: i64 = sides[0].cores[0].sums.iter().map(|sum| sum.measured_ticks).sum();
+        [ticks as f64 / sides[0].hertz as f64, 0.05 / found.figures.len() as f64]
+    };
+    for side in &above.sides {
+        assert_eq!((side.at, side.low), ([0; 3], Some(0)));
+        // Of events so frequent that none is seen with that chance, in a million seconds.
+        let most = -chance.ln() / seconds * 1e6;
+        assert!(side.high.is_some_and(|high| high as f64 >= most && (high as f64) < 2.0 * most), "{side:?} {most}");
+    }
+    assert!(!changed(&sides[0], &sides[1]).contains(&"above 1 ms".to_string()));
+}
+
+#[test]
 fn what_many_comparisons_leave_to_chance_is_told_where_it_is_more_than_was_to_be() {
     let of = |ticks: i64| profile(&vec![vec![ticks; 10]; 8], None);
     let sides = [&of(2_000), &of(2_100)];
@@ -107,7 +125,11 @@ fn a_profile_whose_windows_do_not_add_up_is_refused() {
     let good = profile(&vec![vec![500]; 9], None);
     assert_eq!(good.check(), Ok(()));
     type Spoil = fn(&mut NoiseProfile);
-    let spoilt: [(Spoil, &str); 5] = [
+    let spoilt: [(Spoil, &str); 9] = [
+        (|of| of.cores[0].lost_share = [0.5, 1e300], "no such shares"),
+        (|of| of.cores[0].traces = vec![vec![i64::MIN]], "no such traces"),
+        (|of| of.cores.push(of.cores[0].clone()), "core 0 twice"),
+        (|of| of.cores[0].detours.longest[0].detour = Detour { before: i64::MIN, after: i64::MAX }, "no such detours"),
         (|of| of.cores[0].sums[3].bands[0] += 1, "add up"),
         (|of| of.cores[0].sums[3].measured_ticks = i64::MAX, "no such windows"),
         (|of| of.hertz = 0, "0 Hz"),
