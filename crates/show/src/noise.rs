@@ -2,14 +2,15 @@
 //! terminal and on a page.
 //!
 //! Guarantees: the figures of all traces stand beside those without; how many are disturbed and of how many that is not
-//! known is said of each stage; a stage without an undisturbed trace has no figures there. Deliberately absent:
-//! judging, which is `tickscope_analysis`'s.
+//! known is said of each stage; a stage without an undisturbed trace has no figures there; a quantile of so few that it
+//! is the longest is named as that. Deliberately absent: judging, which is `tickscope_analysis`'s.
 
 use tickscope_analysis::{Analysis, Neighbour, StageNoise, Tail};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::{QuantileBounds, StageRole, StageRow};
 
 use crate::document::{self, Block, Tone, Words};
+use crate::few_traces;
 use crate::stage_table::{fitting_unit, quantile};
 use crate::terminal::{Ink, Terminal};
 use crate::typesetting::{Side, columns, paragraph};
@@ -79,6 +80,7 @@ fn lines_of(without: &Without<'_>, analysis: &Analysis, unit: Unit, terminal: Te
         lines.extend(set.by_ref().take(3));
         lines.push(paragraph(&format!("  {}", printable(&said)), terminal.width()));
     }
+    lines.extend(of_few(without, analysis).map(|remark| paragraph(&printable(&remark), terminal.width())));
     lines.push(terminal.inked(Ink::Faint, &paragraph(without.meaning, terminal.width())));
     lines.push(String::new());
     lines
@@ -107,12 +109,23 @@ fn blocks_of(without: &Without<'_>, analysis: &Analysis, unit: Unit) -> Vec<Bloc
     let heads = ["stage", "traces", "count", &p50, "p99", "p99.9"];
     let said = pairs(without, analysis)
         .map(|(row, of)| format!("{}: {}", row.name, sentence(of, analysis, unit, None)).into());
-    vec![
+    let mut blocks = vec![
         Block::heading(format!("W{}", without.words)),
         Block::table(&format!("Stages w{}", without.words), &heads, rows),
-        Block::List(said.collect()),
-        Block::paragraph(without.meaning),
-    ]
+    ];
+    blocks.extend(of_few(without, analysis).map(Block::paragraph));
+    blocks.extend([Block::List(said.collect()), Block::paragraph(without.meaning)]);
+    blocks
+}
+
+/// Which quantiles of the table are the longest of few.
+fn of_few(without: &Without<'_>, analysis: &Analysis) -> Option<String> {
+    let rows = pairs(without, analysis).flat_map(|(row, stage)| {
+        [(row.name.clone(), row.count), (format!("undisturbed {}", row.name), stage.undisturbed)]
+    });
+    let rows: Vec<(String, u64)> = rows.collect();
+    let rows: Vec<(&str, u64)> = rows.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    few_traces::remark(&rows, &few_traces::USUAL)
 }
 
 /// Rows of the table with what is known of their noise.
@@ -188,4 +201,45 @@ fn sentence(stage: &StageNoise, analysis: &Analysis, unit: Unit, lasted: Option<
     let named: Vec<String> = named.collect();
     let by = if named.is_empty() { String::new() } else { format!("; most: {}", named.join(", ")) };
     format!("disturbed {disturbed}{unknown}{by}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::any_analysis::{HERTZ, with_everything};
+
+    #[test]
+    fn a_quantile_of_so_few_undisturbed_traces_that_it_is_the_longest_is_named_below_the_table() {
+        let mut analysis = with_everything();
+        analysis.rows.truncate(1);
+        let row = analysis.rows[0].clone();
+        let said = |analysis: &mut Analysis, of: [u64; 2]| {
+            analysis.rows[0].count = of[0];
+            let stage = StageNoise {
+                name: row.name.clone(),
+                undisturbed: of[1],
+                disturbed: of[0] - of[1],
+                unknown: 0,
+                p50: row.p50,
+                p99: row.p99,
+                p999: row.p999,
+                neighbours: Vec::new(),
+            };
+            analysis.noise = vec![stage];
+            analysis.pauses = Vec::new();
+            let unit = Unit::microseconds(HERTZ, 2);
+            let found = |line: &String| line.contains("longest of");
+            let in_a_terminal = lines(analysis, unit, Terminal::of_width(140)).into_iter().find(found);
+            let page = document::text(&blocks(analysis, unit));
+            let on_a_page = page.lines().map(String::from).find(found);
+            assert_eq!(in_a_terminal, on_a_page);
+            on_a_page
+        };
+        let few = format!("p50, p99, p99.9 = longest of 1 in undisturbed {}", row.name);
+        assert_eq!(said(&mut analysis, [3000, 1]), Some(few));
+        let few = format!("p99 = longest of 41 in undisturbed {}; p99.9 = longest of 41 to 900", row.name);
+        assert_eq!(said(&mut analysis, [900, 41]), Some(few));
+        assert_eq!(said(&mut analysis, [3000, 3000]), None);
+        assert_eq!(said(&mut analysis, [3000, 0]), None, "no undisturbed trace has no figures");
+    }
 }

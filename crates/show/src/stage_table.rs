@@ -204,11 +204,12 @@ pub fn table(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: &V
 
 /// Which quantiles of the table are the longest of few, but for those of columns that are left out.
 fn of_few(rows: &[StageRow], view: &View, left_out: &[String]) -> Option<String> {
-    const USUAL: [(&str, Quantile); 3] = [("p50", Quantile::MEDIAN), ("p99", Quantile::P99), ("p99.9", Quantile::P999)];
     let asked = view.quantiles.iter().map(|(name, quantile)| (name.as_str(), *quantile));
-    let mut shown: Vec<(&str, Quantile)> = if view.quantiles.is_empty() { USUAL.into() } else { asked.collect() };
+    let mut shown: Vec<(&str, Quantile)> =
+        if view.quantiles.is_empty() { few_traces::USUAL.into() } else { asked.collect() };
     shown.retain(|(name, _)| left_out.iter().all(|other| other != name));
-    few_traces::remark(rows, &shown).map(|remark| paragraph(&printable(&remark), view.terminal.width()))
+    let rows: Vec<(&str, u64)> = rows.iter().map(|row| (row.name.as_str(), row.count)).collect();
+    few_traces::remark(&rows, &shown).map(|remark| paragraph(&printable(&remark), view.terminal.width()))
 }
 
 /// Every column but the bars.
