@@ -1,10 +1,11 @@
-//! What a machine needs that has a part of a run alone: digests as in `digests.json`, and which points are evidence.
+//! What a machine needs that has a part of a run alone: digests as in `digests.json`, which points are evidence, and
+//! bounds of shares as the core rounds them.
 
 use std::hash::Hasher;
 
 use pyo3::prelude::*;
 use tickscope_store::Digest;
-use tickscope_tick::own_points;
+use tickscope_tick::{fraction_down, fraction_up, own_points};
 
 /// XXH3 of 128 bits as `digests.json` has it, 32 hexadecimal digits.
 #[pyfunction]
@@ -22,4 +23,18 @@ pub(crate) fn digest(py: Python<'_>, bytes: &[u8]) -> String {
 #[pyo3(signature = (name, /))]
 pub(crate) fn is_own_point(name: &str) -> bool {
     own_points::are(name)
+}
+
+/// A share that bounds from below, with digits as `tickscope show --json` has them.
+#[pyfunction(name = "fraction_down")]
+#[pyo3(signature = (numerator, denominator, /))]
+pub(crate) fn share_down(numerator: i64, denominator: i64) -> f64 {
+    fraction_down(numerator.into(), denominator.into())
+}
+
+/// A share that bounds from above.
+#[pyfunction(name = "fraction_up")]
+#[pyo3(signature = (numerator, denominator, /))]
+pub(crate) fn share_up(numerator: i64, denominator: i64) -> f64 {
+    fraction_up(numerator.into(), denominator.into())
 }

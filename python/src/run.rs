@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{
-    AgeQuery, Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, analyse_counts,
+    AgeQuery, Analysis, Jitter, OverTime, Query, ReadyRun, RunJson, Scan, Tail, age, age_plan, analyse_counts,
     analyse_with_figures, clock_map_of, compare, durations, ready, role,
 };
 use tickscope_bracket::Rho;
@@ -44,6 +44,10 @@ type PointPlan = (String, usize, i64, Option<ClockMap>);
 type StagePlan = (String, usize, usize, &'static str);
 /// Points, stages, and whether their order was inferred.
 type Plan = (Vec<PointPlan>, Vec<StagePlan>, bool);
+
+/// Keys, the limit in ns and in ticks, the receiver's axis (reading, fixed, slope), ticks by which cores differ at the
+/// two points, stamps that are missing there.
+type AgePlan = (String, Option<u64>, Option<(i64, i64)>, (u64, u64, u64, u64), (u64, u64), Vec<String>);
 
 /// Name, title and SVG of each plot, and why others are missing.
 type Plots = (Vec<(String, String, String)>, Vec<String>);
@@ -148,13 +152,34 @@ impl Run {
         key: Option<&str>,
         query: Asked,
     ) -> Result<String, Refusal> {
-        let [from, to] = [points.0, points.1].map(|point| point.parse::<Place>());
-        let limit_ns = limit.map(|limit| DurationForm::LIMIT.read(limit)).transpose().map_err(Refusal::new)?;
-        let asked = AgeQuery { from: from?, to: to?, key: key.map(str::parse).transpose()?, limit_ns };
-        let query = parsed(query)?;
+        let (asked, query) = (of_age(points, limit, key)?, parsed(query)?);
         py.detach(|| {
             let found = age(&Scan::of(&self.ready()?.run, &query)?, &asked)?;
             serde_json::to_string(&found).map_err(|error| Refusal::new(error.to_string()))
+        })
+    }
+
+    /// What another engine needs to compute those ages, besides the plan.
+    fn age_plan(
+        &self,
+        py: Python<'_>,
+        points: (String, String),
+        limit: Option<&str>,
+        key: Option<&str>,
+        query: Asked,
+    ) -> Result<AgePlan, Refusal> {
+        let (asked, query) = (of_age(points, limit, key)?, parsed(query)?);
+        py.detach(|| {
+            let found = age_plan(&Scan::of(&self.ready()?.run, &query)?, &asked)?;
+            let axis = (found.axis.reading, found.axis.fixed, found.axis.slope[0], found.axis.slope[1]);
+            Ok((
+                found.key.name().into(),
+                asked.limit_ns,
+                found.limit_ticks.map(Into::into),
+                axis,
+                found.core_ticks.into(),
+                found.lacking,
+            ))
         })
     }
 
@@ -312,11 +337,17 @@ fn elsewhere(found: String) -> Refusal {
     ))
 }
 
-/// Reads what may be asked differently than the run declares.
 fn runs(side: &[Arc<ReadyRun>]) -> Vec<&tickscope_store::Run> {
     side.iter().map(|ready| &ready.run).collect()
 }
 
+fn of_age(points: (String, String), limit: Option<&str>, key: Option<&str>) -> Result<AgeQuery, Refusal> {
+    let [from, to] = [points.0, points.1].map(|point| point.parse::<Place>());
+    let limit_ns = limit.map(|limit| DurationForm::LIMIT.read(limit)).transpose().map_err(Refusal::new)?;
+    Ok(AgeQuery { from: from?, to: to?, key: key.map(str::parse).transpose()?, limit_ns })
+}
+
+/// Reads what may be asked differently than the run declares.
 fn parsed((rho, slew, sources): Asked) -> Result<Query, Refusal> {
     let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
     let sources = sources.map(|names| names.iter().map(|name| name.parse::<Source>()).collect::<Result<_, _>>());

@@ -62,12 +62,20 @@ pub enum AgeKey {
     None,
 }
 
+impl AgeKey {
+    const NAMED: [(&str, Self); 3] = [("value", Self::Value), ("kind", Self::Kind), ("none", Self::None)];
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::NAMED.into_iter().find(|&(_, key)| key == self).map_or("", |(name, _)| name)
+    }
+}
+
 impl FromStr for AgeKey {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let all = [("value", Self::Value), ("kind", Self::Kind), ("none", Self::None)];
-        all.into_iter().find(|(known, _)| *known == name).map(|(_, key)| key).ok_or_else(|| {
+        Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, key)| key).ok_or_else(|| {
             Error::input(format!("expected a key of updates: value, kind or none, found '{name}'. Choose one of them"))
         })
     }
@@ -256,11 +264,8 @@ struct OfKey {
 
 /// Ages between two points of a run.
 pub fn age(scan: &Scan, asked: &AgeQuery) -> Result<Age, Error> {
-    let ends = [point(scan, &asked.from)?, point(scan, &asked.to)?];
-    if ends[0] == ends[1] {
-        return Err(Error::input(format!("--age: expected two points, found '{}' twice. Name both", asked.from)));
-    }
-    let key = key(scan, asked);
+    let ends = ends_of(scan, asked)?;
+    let key = key_of(scan, asked);
     let value = Wanted { point: ends[0], attribute: Attribute::Value };
     let stage = Stage { name: String::new(), from: ends[0], to: ends[1], role: StageRole::Extra };
     let wanted = if key == AgeKey::Value { vec![value] } else { Vec::new() };
@@ -282,9 +287,13 @@ pub fn age(scan: &Scan, asked: &AgeQuery) -> Result<Age, Error> {
     expect_once(reused.load(Relaxed), asked)?;
     let clocks = &scan.inputs.clocks;
     let found = Gathered::of(clocks, ends, in_time.ordered()).aged(asked, key, (clocks, scan.hertz()))?;
-    let lacking: Vec<String> =
-        [&asked.from, &asked.to].into_iter().filter_map(|place| lacking(&scan.channels, place)).collect();
+    let lacking = lacking_at(scan, asked);
     Ok(if lacking.is_empty() { found } else { Age { lacking, ..found.without_ends() } })
+}
+
+/// Stamps of either point that are missing, in words.
+pub(crate) fn lacking_at(scan: &Scan, asked: &AgeQuery) -> Vec<String> {
+    [&asked.from, &asked.to].into_iter().filter_map(|place| lacking(&scan.channels, place)).collect()
 }
 
 /// What is missing of a point's stamps; `None`: every one that was taken is there.
@@ -300,6 +309,15 @@ fn lacking(channels: &[Channel], place: &Place) -> Option<String> {
     (!told.is_empty()).then(|| format!("{place}: {}", told.join("; ")))
 }
 
+/// The two points that were named, in the layout.
+pub(crate) fn ends_of(scan: &Scan, asked: &AgeQuery) -> Result<[usize; 2], Error> {
+    let ends = [point(scan, &asked.from)?, point(scan, &asked.to)?];
+    if ends[0] == ends[1] {
+        return Err(Error::input(format!("--age: expected two points, found '{}' twice. Name both", asked.from)));
+    }
+    Ok(ends)
+}
+
 fn point(scan: &Scan, named: &Place) -> Result<usize, Error> {
     let places: Vec<&Place> = scan.layout().points().iter().map(|point| &point.place).collect();
     places.iter().position(|place| *place == named).ok_or_else(|| {
@@ -309,7 +327,8 @@ fn point(scan: &Scan, named: &Place) -> Result<usize, Error> {
     })
 }
 
-fn key(scan: &Scan, asked: &AgeQuery) -> AgeKey {
+/// Attribute that tells updates apart; if none is asked for, the value where stamps have one.
+pub(crate) fn key_of(scan: &Scan, asked: &AgeQuery) -> AgeKey {
     let place = asked.from.to_string();
     let has_values = scan.readers.iter().any(|reader| reader.has_attribute(&place, Attribute::Value));
     asked.key.unwrap_or(if has_values { AgeKey::Value } else { AgeKey::None })
@@ -714,7 +733,7 @@ fn few(keys: &[KeyAge]) -> (usize, Vec<Option<i64>>) {
 }
 
 /// The limit in ticks, rounded down and up.
-fn limit_ticks(ns: u64, hertz: u64) -> [i64; 2] {
+pub(crate) fn limit_ticks(ns: u64, hertz: u64) -> [i64; 2] {
     let (exact, second) = (u128::from(ns) * u128::from(hertz), 1_000_000_000);
     [exact / second, exact.div_ceil(second)].map(|ticks| i64::try_from(ticks).unwrap_or(i64::MAX))
 }

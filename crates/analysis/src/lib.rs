@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod age;
+mod age_plan;
 mod analysis;
 mod assumption;
 mod assumptions;
@@ -73,6 +74,7 @@ mod values;
 pub use age::{
     Age, AgeKey, AgeQuery, AgeShare, AgeSpan, Ages, DrawnAge, FEW_UPDATES, KeyAge, MOST_AGED_KEYS, NoAge, Updates, age,
 };
+pub use age_plan::{AgePlan, age_plan};
 pub use analysis::{
     Analysis, analyse, analyse_beside, analyse_counts, analyse_scan, analyse_with_figures, analyse_with_figures_beside,
     unknown_loss, unknown_loss_of,
