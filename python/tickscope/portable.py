@@ -40,8 +40,11 @@ COLUMNS = ["stage", "from_point", "to_point", "role", "count", "missing", "refus
     f"{quantile}_{side}ticks" for quantile in _QUANTILES for side in ("", "lo_", "hi_")
 ]
 """Columns of the table, named as those of `Run.stages`; the first four are text, the others 64-bit integers."""
+BOXES = ["stage", "q1_ticks", "median_ticks", "q3_ticks", "lower_whisker_ticks", "upper_whisker_ticks", "outliers"]
+"""Columns of the boxes, named as those of `Run.boxes`."""
 CAUSES = ["stage", "is_whole", "threshold_ticks", "caused", "outliers"]
 """Columns of the causes, named as those of `Run.causes`."""
+_TOKENS = {"END": ["from", "to"], "BOUND": ["lo", "hi"], "SIDE": ["estimate", "lo", "hi"]}
 _OF_ROUTE = {False: 1, True: 2}
 """`route` of a stage: 1 is one of those that add up to the whole, 2 the whole; 0 neither."""
 
@@ -50,13 +53,19 @@ class Engine(Protocol):
     """What runs the statements. Integers of 64 bits that overflow must be an error there, never wrapped or null."""
 
     def stamps(self, points: Sequence[Sequence[Path]]) -> None:
-        """Makes the view `stamps` of the files of each point: point, kind (null as 0), id, tick, ids, attempt."""
+        """Makes the view `stamps` of the files of each point: point, kind (null: 0), id, tick, ids, attempt, value."""
 
     def table(self, name: str, columns: Sequence[str], rows: Sequence[tuple[int, ...]]) -> None:
         """Makes a table of 64-bit integers, small enough for every worker."""
 
     def view(self, name: str, query: str) -> None:
         """Names a query."""
+
+    def keep(self, name: str, query: str) -> None:
+        """Names a query whose rows are computed once, until `forget`."""
+
+    def forget(self, name: str) -> None:
+        """Gives up rows that were kept."""
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Runs a query."""
@@ -96,7 +105,7 @@ def stage_rows(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
 
 def causes(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
     """Outliers and what causes them by X-Lap's rule, a row a stage of the path and the whole, of what was prepared."""
-    _expect_each_id_once(engine)
+    expect_each_id_once(engine)
     found = {int(stage): figures for stage, *figures in engine.rows(statement_text("causes", plan))}
     outliers = max((int(above) for *_, above in found.values()), default=0)
     rows = []
@@ -114,13 +123,32 @@ def stage_durations(plan: Plan, engine: Engine, stage: str) -> str:
     names = [name for name, *_ in plan.stages]
     if stage not in names:
         raise _tickscope.TickscopeError(f"expected a stage of the layout: {', '.join(names)}; found '{stage}'")
-    _expect_each_id_once(engine)
+    expect_each_id_once(engine)
     return statement_text("stage_durations", plan).replace("STAGE", str(names.index(stage)))
+
+
+def drawn(statement: str, plan: Plan, engine: Engine, stage: str) -> str:
+    """The query for what is drawn of one stage: `histogram`, `log_histogram`."""
+    engine.view("stage_durations", stage_durations(plan, engine, stage))
+    return statement_text(statement, plan)
+
+
+def boxes(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
+    """What a box plot draws, a row a stage, of what was prepared."""
+    expect_each_id_once(engine)
+    values = "select stage, estimate_ticks from durations where outcome in ('measured', 'impossible')"
+    engine.keep("stage_values", values)
+    found: list[tuple[Any, ...]] = []
+    for number, (name, *_) in enumerate(plan.stages):
+        engine.view("stage_durations", f"select estimate_ticks from stage_values where stage = {number}")
+        found += [(name, *row[1:]) for row in engine.rows(statement_text("box", plan))]
+    engine.forget("stage_values")
+    return found
 
 
 def wide_durations(plan: Plan, engine: Engine) -> tuple[str, dict[str, str]]:
     """The query for the durations of all stages, a row a trace; the names of its columns, in their order."""
-    _expect_each_id_once(engine)
+    expect_each_id_once(engine)
     names = {name: name for name in ("kind", "id", "occurrence")}
     for number, (name, *_) in enumerate(plan.stages):
         names |= {f"estimate_{number}": name, f"lo_{number}": f"{name}.lo", f"hi_{number}": f"{name}.hi"}
@@ -128,10 +156,10 @@ def wide_durations(plan: Plan, engine: Engine) -> tuple[str, dict[str, str]]:
 
 
 def statement_text(name: str, plan: Plan) -> str:
-    """A statement of `sql/`, with the lines that stand for each point, stage, both ends or both bounds written out."""
+    """A statement of `sql/`, with the lines that stand for each point, stage, end, bound or side written out."""
     lines = (STATEMENTS / f"{name}.sql").read_text().splitlines()
     points, stages = (list(map(str, range(len(of)))) for of in (plan.points, plan.stages))
-    for token, values in (("POINT", points), ("NUMBER", stages), ("END", ["from", "to"]), ("BOUND", ["lo", "hi"])):
+    for token, values in {"POINT": points, "NUMBER": stages, **_TOKENS}.items():
         lines = _repeated(lines, token, values)
     return "\n".join(lines)
 
@@ -219,7 +247,8 @@ def _route(plan: Plan) -> list[int]:
     return route
 
 
-def _expect_each_id_once(engine: Engine) -> None:
+def expect_each_id_once(engine: Engine) -> None:
+    """Refuses what was prepared if an id passed a point more than once, or stands for others."""
     counted = "select count(*) from durations where stage = 0 and outcome = "
     _expect_single_passages(*(int(engine.rows(f"{counted}'{what}'")[0][0]) for what in ("repeated", "special")))
 

@@ -229,13 +229,7 @@ class Run:
         if kept not in self._figures:
             self._figures[kept] = json.loads(self._inner.age((generated, received), limit, key, asked))
         self._warn(asked)
-        found = self._figures[kept]
-        for finding in found["findings"]:
-            warnings.warn(finding, FindingWarning, stacklevel=2)
-        mean = found["updates"] | {"is_mean": True, "key": None, "ages": found["over_keys"], "why": None}
-        rows = [mean] + [row | {"is_mean": False} for row in found["keys"]]
-        table = pyarrow.Table.from_pylist(rows, schema=_AGE)
-        return ask("age", self._connection.from_arrow(table), "ages")
+        return _ages_of(self._figures[kept], self._connection)
 
     def over_time(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
         """One row a 120th of the run: how many traces began in it, and their median, 99th percentile and longest."""
@@ -283,6 +277,11 @@ class Run:
         """How many estimates of a stage lie in each of about 60 equal bins between its 1st and 99th percentile, and in as
         many more of that width as the tails reach."""
         return ask("histogram", self.stage_durations(stage, rho), "stage_durations")
+
+    def log_histogram(self, stage: str, rho: Rho = None) -> duckdb.DuckDBPyRelation:
+        """How many estimates of a stage lie in each bin, bins that widen with the values: none is wider than a 128th of
+        them. Counts of several runs add up, and a quantile of their sum lies in the bin that it falls into."""
+        return ask("log_histogram", self.stage_durations(stage, rho), "stage_durations")
 
     def clock_map(
         self, domain: str, reference: str | None = None, rho: Rho = None, sources: Sources = None
@@ -371,6 +370,15 @@ class Run:
         if self._aside is None:
             self._aside = tempfile.TemporaryDirectory(prefix="tickscope-")
         return self._aside.name
+
+
+def _ages_of(found: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    """The table of what `tickscope show --age --json` has; its findings are warnings of whoever asked the caller."""
+    for finding in found["findings"]:
+        warnings.warn(finding, FindingWarning, stacklevel=3)
+    mean = found["updates"] | {"is_mean": True, "key": None, "ages": found["over_keys"], "why": None}
+    rows = [mean] + [row | {"is_mean": False} for row in found["keys"]]
+    return ask("age", connection.from_arrow(pyarrow.Table.from_pylist(rows, schema=_AGE)), "ages")
 
 
 def _literal(file: Path) -> str:

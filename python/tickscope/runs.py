@@ -53,6 +53,10 @@ class Runs:
         """The durations of one stage, which every run must have: one row a run and trace."""
         return self._together(lambda run: run.stage_durations(stage, rho))
 
+    def log_histogram(self, stage: str, rho: Rho = None) -> Any:
+        """Bins of one stage, which every run must have, as `log_histogram` of one run: sum `durations` by bin."""
+        return self._together(lambda run: run.log_histogram(stage, rho))
+
     def _together(self, ask: Callable[[Any], Any]) -> Any:
         tables = {}
         for name, run in self._runs.items():

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession as _SparkSession
 
 _COLUMNS = [("kind", pyarrow.int32()), ("id", pyarrow.int64()), ("tick", pyarrow.int64())]
-_COLUMNS += [("ids", pyarrow.int32()), ("attempt", pyarrow.int32())]
-_SCHEMA = "point bigint, kind int, id bigint, tick bigint, ids int, attempt int"
+_COLUMNS += [("ids", pyarrow.int32()), ("attempt", pyarrow.int32()), ("value", pyarrow.int64())]
+_SCHEMA = "point bigint, kind int, id bigint, tick bigint, ids int, attempt int, value bigint"
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Segment:
 
 
 def rows(session: _SparkSession, segments: list[Segment]) -> _DataFrame:
-    """The stamps of segments: point, kind, id, tick, ids, attempt; a partition a segment."""
+    """The stamps of segments: point, kind, id, tick, ids, attempt, value; a partition a segment."""
     from pyspark.errors import PySparkException
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 

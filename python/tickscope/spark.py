@@ -19,14 +19,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from tickscope import _tickscope
-from tickscope.portable import CAUSES, COLUMNS, Plan, causes, prepare, stage_durations, stage_rows, wide_durations
+from tickscope.ages import AgePlan, ages
+from tickscope.portable import (
+    BOXES,
+    CAUSES,
+    COLUMNS,
+    Plan,
+    boxes,
+    causes,
+    drawn,
+    prepare,
+    stage_durations,
+    stage_rows,
+    wide_durations,
+)
 from tickscope.storage import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as _DataFrame
     from pyspark.sql import SparkSession as _SparkSession
 
-    from tickscope.run import Rho, Run, Sources
+    from tickscope.run import Key, Rho, Run, Sources
     from tickscope.storage import Copy
 
 TESTED = "4.0"
@@ -34,7 +47,7 @@ TESTED = "4.0"
 
 _TOLD = re.compile(r"TickscopeError: (.*)")
 """What an executor said, within what Spark says."""
-_STAMPS = "tick bigint, id bigint, kind int, attempt int, ids int"
+_STAMPS = "tick bigint, id bigint, kind int, attempt int, ids int, value bigint"
 
 
 class SparkRun:
@@ -79,7 +92,46 @@ class SparkRun:
         kinds = [pyarrow.string(), pyarrow.bool_(), pyarrow.float64(), pyarrow.int64(), pyarrow.int64()]
         return self._session.createDataFrame(_arrow(CAUSES, kinds, causes(plan, engine)))
 
+    def age(
+        self,
+        generated: str,
+        received: str,
+        limit: str | None = None,
+        key: Key = None,
+        rho: Rho = None,
+        slew: Rho = None,
+        sources: Sources = None,
+    ) -> _DataFrame:
+        """How fresh what the point `received` knows of `generated` is: the mean over keys, then one row a key, in the
+        columns of `Run.age`. Updates of one key are put in order by one executor."""
+        from tickscope.run import _ages_of, _query
+
+        plan, engine = self._asked(rho, slew, sources)
+        points, inner = (generated, received), self._run._inner
+        asked = AgePlan(points, *inner.age_plan(points, limit, key, _query(rho, slew, sources)))
+        found = ages(plan, asked, engine, [self._files(name) for name in points])
+        return self._session.createDataFrame(_ages_of(found, self._run._connection).to_arrow_table())
+
+    def boxes(self, rho: Rho = None) -> _DataFrame:
+        """One row a stage: what a box plot draws, in the columns of `Run.boxes`."""
+        kinds = [pyarrow.string()] + [pyarrow.int64()] * (len(BOXES) - 1)
+        return self._session.createDataFrame(_arrow(BOXES, kinds, boxes(*self._prepared(rho, None, None))))
+
+    def histogram(self, stage: str, rho: Rho = None) -> _DataFrame:
+        """How many estimates of a stage lie in each of about 60 equal bins, in the columns of `Run.histogram`."""
+        return self._session.sql(drawn("histogram", *self._prepared(rho, None, None), stage))
+
+    def log_histogram(self, stage: str, rho: Rho = None) -> _DataFrame:
+        """How many estimates of a stage lie in each bin, none wider than a 128th of its values, in the columns of
+        `Run.log_histogram`: counts of several runs add up."""
+        return self._session.sql(drawn("log_histogram", *self._prepared(rho, None, None), stage))
+
     def _prepared(self, rho: Rho, slew: Rho, sources: Sources) -> tuple[Plan, _OnSpark]:
+        plan, engine = self._asked(rho, slew, sources)
+        prepare(plan, engine, [self._files(name) for name, *_ in plan.points])
+        return plan, engine
+
+    def _asked(self, rho: Rho, slew: Rho, sources: Sources) -> tuple[Plan, _OnSpark]:
         from tickscope.run import _query
 
         asked = _query(rho, slew, sources)
@@ -87,7 +139,6 @@ class SparkRun:
         plan, engine = Plan(*self._run._inner.plan(asked)), _OnSpark(self._session, self._run.copy)
         self._run._warn(asked)
         self._expect_one_meaning()
-        prepare(plan, engine, [self._files(name) for name, *_ in plan.points])
         return plan, engine
 
     def _files(self, point: str) -> list[Path]:
@@ -126,7 +177,7 @@ class _OnSpark:
             self._stored(self._copy, points).createOrReplaceTempView("stamps")
             return
         read = self._session.read.schema(_STAMPS)
-        columns = "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt"
+        columns = "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt", "value"
         of_points = [
             read.parquet(*map(str, files)).selectExpr(f"cast({point} as bigint) as point", *columns)
             for point, files in enumerate(points)
@@ -139,6 +190,12 @@ class _OnSpark:
 
     def view(self, name: str, query: str) -> None:
         self._session.sql(query).createOrReplaceTempView(name)
+
+    def keep(self, name: str, query: str) -> None:
+        self._session.sql(query).persist().createOrReplaceTempView(name)
+
+    def forget(self, name: str) -> None:
+        self._session.catalog.uncacheTable(name)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         from pyspark.errors import PySparkException
@@ -156,7 +213,7 @@ class _OnSpark:
 
         numbered = [(point, copy.stored(file)) for point, files in enumerate(points) for file in files]
         found = rows(self._session, [Segment(copy.address, point, file) for point, file in numbered])
-        return found.selectExpr("point", "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt")
+        return found.selectExpr("point", "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt", "value")
 
 
 def _arrow(columns: Sequence[str], kinds: Sequence[Any], rows: Sequence[tuple[Any, ...]]) -> Any:

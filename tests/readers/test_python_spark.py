@@ -56,7 +56,8 @@ class OnDuckDB:
         views = []
         for point, files in enumerate(points):
             relation = self.connection.read_parquet([str(file) for file in files], union_by_name=True)
-            spared = [name if name in relation.columns else f"null::int as {name}" for name in ("ids", "attempt")]
+            spared = ("ids", "attempt", "value")
+            spared = [name if name in relation.columns else f"null::bigint as {name}" for name in spared]
             columns = [f"{point}::bigint as point", "coalesce(kind, 0) as kind", "id", "tick", *spared]
             relation.project(", ".join(columns)).to_view(f"stamps_{point}")
             views.append(f"select * from stamps_{point}")
@@ -69,6 +70,12 @@ class OnDuckDB:
 
     def view(self, name, query):
         self.connection.execute(f"create view {name} as {query}")
+
+    def keep(self, name, query):
+        self.connection.execute(f"create table {name} as {query}")
+
+    def forget(self, name):
+        self.connection.execute(f"drop table {name} cascade")
 
     def rows(self, query):
         return self.connection.execute(query).fetchall()

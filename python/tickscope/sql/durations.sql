@@ -94,5 +94,9 @@ select
     end as outcome,                  -- measured and impossible ones have a duration
     estimate_ticks,                  -- ticks: lies in the interval
     lo_ticks,                        -- ticks: no admissible duration is shorter
-    hi_ticks                         -- ticks: or longer
+    hi_ticks,                        -- ticks: or longer
+    from_tick,                       -- ticks of the first point's counter
+    to_tick,                         -- ticks of the second point's counter
+    to_middle as at_ticks,           -- ticks: the second point's, as estimated
+    from_value                       -- what the program gave with the stamp at the first point
 from bounded
