@@ -16,6 +16,8 @@ __all__ = [
     "autocorrelation",
     "compare",
     "digest",
+    "fraction_down",
+    "fraction_up",
     "id_of",
     "is_own_point",
     "keep_id",
