@@ -55,6 +55,7 @@ def sweep_of(run, folder):
     sweep |= {"order": "given", "seed": 1, "seconds": None, "keep_ms": None}
     sweep |= {"parameters": [{"name": "rate", "values": [1000]}], "repetitions": 1, "trials": [trial]}
     sweep |= {"measures": [{"stage": "end-to-end", "quantile": 0.99}, age]}
+    sweep |= {"fields": [{"field": "rtt_p50_ns", "node": None, "unit": "ns"}]}
     (folder / "sweep.json").write_text(json.dumps(sweep))
     return folder
 

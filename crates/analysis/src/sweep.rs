@@ -9,23 +9,27 @@
 //! is in a figure or has its reason; the clocks' part is never averaged. Deliberately absent: a confidence that holds
 //! for all points of a table together.
 
+mod printed;
+
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 use tickscope_stats::Confidence;
 use tickscope_store::{
-    AgeFigure, Event, EventKind, Measure, ParameterValue, Run, SweepManifest, TrialRecord, TrialState,
+    AgeFigure, Event, EventKind, Measure, ParameterValue, PrintedField, Run, SweepManifest, TrialRecord, TrialState,
 };
+use tickscope_tick::{Place, counted};
 use tickscope_trace::Quantile;
 
-use crate::age::{AgeQuery, AgeSpan, age};
+use crate::age::{Age, AgeQuery, AgeSpan, FEW_UPDATES, age};
 use crate::analysis::{Analysis, analyse};
 use crate::compare::{Ends, Reference};
 use crate::error::Error;
 use crate::query::Query;
 use crate::ready::{ReadyRun, ready};
 use crate::scan::Scan;
+use printed::{Printed, printed};
 
 /// What all trials say. Ticks of the reference of the first trial that is in a figure; within a version keys are added,
 /// never removed or renamed.
@@ -39,6 +43,8 @@ pub struct SweepTable {
     pub parameters: Vec<String>,
     /// What was taken from each trial.
     pub measures: Vec<Measure>,
+    /// Numbers that programs print of themselves, without a bound.
+    pub fields: Vec<PrintedField>,
     /// A row a point, in the order of the run file.
     pub points: Vec<SweepPoint>,
     /// In the order in which they were made.
@@ -56,6 +62,8 @@ pub struct SweepPoint {
     pub of: usize,
     /// By measure; `None`: no repetition has it.
     pub figures: Vec<Option<SweepFigure>>,
+    /// By field; `None`: no repetition has it.
+    pub numbers: Vec<Option<SweepNumber>>,
 }
 
 /// One measure of a point.
@@ -80,6 +88,23 @@ pub struct SweepFigure {
     pub count: u64,
     /// Traces without both stamps, or updates not received.
     pub lost: u64,
+    /// Keys of so few updates that their age is a matter of chance, the most of a repetition; `None`: it is no age.
+    pub keys_with_few: Option<usize>,
+}
+
+/// A number that programs print, at a point. Nothing of it is tickscope's but the ranks.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct SweepNumber {
+    /// The median of the repetitions, the lower one of two; of true and false 1 and 0.
+    pub value: f64,
+    /// The lower end of their spread.
+    pub lo: f64,
+    /// The upper end.
+    pub hi: f64,
+    /// That the median of all repetitions that could be made lies between them; `None`: of one repetition.
+    pub confidence_per_million: Option<u32>,
+    /// Repetitions that have it.
+    pub repetitions: usize,
 }
 
 /// One trial.
@@ -103,6 +128,8 @@ pub struct SweepTrial {
     pub dropped: u64,
     /// By measure, in ticks as the table's.
     pub figures: Vec<Option<TrialFigure>>,
+    /// By field, as its programs print them; of true and false 1 and 0.
+    pub numbers: Vec<Option<f64>>,
 }
 
 /// One measure of a trial: what its own table shows.
@@ -118,6 +145,8 @@ pub struct TrialFigure {
     pub count: u64,
     /// Traces without both stamps, or updates not received.
     pub lost: u64,
+    /// Keys of so few updates that their age is a matter of chance; `None`: it is no age.
+    pub keys_with_few: Option<usize>,
 }
 
 /// Looks at all trials; `progress` is told how many were looked at.
@@ -130,6 +159,7 @@ pub fn swept(
     let quantiles = sweep.measures.iter().filter_map(quantile).collect::<Result<Vec<_>, Error>>()?;
     let query = Query { quantiles, ..query.clone() };
     let (mut reference, mut trials) = (None::<Reference>, Vec::new());
+    let mut types = vec![None; sweep.fields.len()];
     for (at, trial) in sweep.trials.iter().enumerate() {
         progress(at);
         let mut row = SweepTrial::of(sweep, trial);
@@ -137,7 +167,7 @@ pub fn swept(
             let measured = Measured::of(&root.join(folder), sweep, &query, trial.run.as_deref());
             let measured = measured.map(|found| {
                 let first = reference.get_or_insert_with(|| found.reference.clone());
-                found.by(first)
+                found.of_types(&mut types, &sweep.fields).by(first)
             });
             row.take(measured);
         }
@@ -149,6 +179,7 @@ pub fn swept(
         hertz: reference.map(|reference| reference.hertz),
         parameters: sweep.parameters.iter().map(|of| of.name.clone()).collect(),
         measures: sweep.measures.clone(),
+        fields: sweep.fields.clone(),
         points,
         trials,
     })
@@ -171,7 +202,7 @@ fn points(sweep: &SweepManifest, trials: &[SweepTrial]) -> Vec<SweepPoint> {
     let of_point = |point: &Vec<usize>| {
         let both = sweep.trials.iter().zip(trials).filter(|(trial, _)| trial.point == *point);
         let rows: Vec<&SweepTrial> = both.map(|(_, row)| row).collect();
-        SweepPoint::of(values(sweep, point), &rows, sweep.measures.len())
+        SweepPoint::of(values(sweep, point), &rows, [sweep.measures.len(), sweep.fields.len()])
     };
     known.into_iter().map(of_point).collect()
 }
@@ -181,13 +212,23 @@ fn values(sweep: &SweepManifest, point: &[usize]) -> Vec<ParameterValue> {
 }
 
 impl SweepPoint {
-    fn of(values: Vec<ParameterValue>, rows: &[&SweepTrial], measures: usize) -> Self {
+    fn of(values: Vec<ParameterValue>, rows: &[&SweepTrial], [measures, fields]: [usize; 2]) -> Self {
         let counted: Vec<&&SweepTrial> = rows.iter().filter(|row| row.is_counted()).collect();
         let figure = |measure: usize| {
             let all: Vec<TrialFigure> = counted.iter().filter_map(|row| row.figures[measure]).collect();
             SweepFigure::of(&all)
         };
-        Self { values, repetitions: counted.len(), of: rows.len(), figures: (0..measures).map(figure).collect() }
+        let number = |field: usize| {
+            let all = counted.iter().filter_map(|row| row.numbers[field]);
+            SweepNumber::of(all.collect())
+        };
+        Self {
+            values,
+            repetitions: counted.len(),
+            of: rows.len(),
+            figures: (0..measures).map(figure).collect(),
+            numbers: (0..fields).map(number).collect(),
+        }
     }
 }
 
@@ -202,13 +243,30 @@ fn confidence(repetitions: usize) -> Option<u32> {
     }
 }
 
+/// Between which ranks of so many repetitions the median of all lies: from the first to the last of few.
+fn ends(repetitions: usize) -> [usize; 2] {
+    let ranks = Quantile::MEDIAN.ranks(repetitions, Confidence::P95);
+    ranks.lo.zip(ranks.hi).map_or([1, repetitions], |(lo, hi)| [lo, hi])
+}
+
+impl SweepNumber {
+    fn of(mut all: Vec<f64>) -> Option<Self> {
+        all.sort_by(f64::total_cmp);
+        let at = |rank: usize| all.get(rank.checked_sub(1)?).copied();
+        let [first, last] = ends(all.len());
+        Some(Self {
+            value: at(Quantile::MEDIAN.rank(all.len())?)?,
+            lo: at(first)?,
+            hi: at(last)?,
+            confidence_per_million: confidence(all.len()),
+            repetitions: all.len(),
+        })
+    }
+}
+
 impl SweepFigure {
     fn of(all: &[TrialFigure]) -> Option<Self> {
-        let ranks = Quantile::MEDIAN.ranks(all.len(), Confidence::P95);
-        let [first, last] = match ranks.lo.zip(ranks.hi) {
-            Some((lo, hi)) => [lo, hi],
-            None => [1, all.len()],
-        };
+        let [first, last] = ends(all.len());
         let at = |rank: usize, of: fn(&TrialFigure) -> Option<i64>, unbound: i64| {
             let mut values: Vec<i64> = all.iter().map(|one| of(one).unwrap_or(unbound)).collect();
             let value = *values.select_nth_unstable(rank.checked_sub(1)?).1;
@@ -225,6 +283,7 @@ impl SweepFigure {
             repetitions: all.len(),
             count: all.iter().map(|one| one.count).fold(0, u64::saturating_add),
             lost: all.iter().map(|one| one.lost).fold(0, u64::saturating_add),
+            keys_with_few: all.iter().filter_map(|one| one.keys_with_few).max(),
         })
     }
 }
@@ -247,16 +306,19 @@ impl SweepTrial {
             code: if state == "missing" { 1 } else { trial.code },
             dropped: 0,
             figures: vec![None; sweep.measures.len()],
+            numbers: vec![None; sweep.fields.len()],
         }
     }
 
     /// Takes in what the trial's run says; what it finds wrong keeps it out of the figures.
     fn take(&mut self, measured: Result<Measured, Error>) {
         match measured {
-            Ok(Measured { figures, dropped, limits, .. }) => {
+            Ok(Measured { figures, numbers, dropped, lacks, .. }) => {
                 (self.figures, self.dropped) = (figures, dropped);
-                if let Err(why) = limits {
-                    (self.code, self.why) = (why.code(), Some(why.to_string()));
+                self.numbers = numbers.into_iter().map(|one| one.map(Printed::number)).collect();
+                if let Some(first) = lacks.first() {
+                    let all: Vec<String> = lacks.iter().map(ToString::to_string).collect();
+                    (self.code, self.why) = (first.code(), Some(all.join("; ")));
                 }
             }
             Err(why) => (self.state, self.code, self.why) = ("invalid", why.code(), Some(why.to_string())),
@@ -307,39 +369,58 @@ impl TrialRun {
 struct Measured {
     reference: Reference,
     figures: Vec<Option<TrialFigure>>,
+    numbers: Vec<Option<Printed>>,
     dropped: u64,
-    /// How it stands to its limits, and which measure it lacks; it counts, however that is.
-    limits: Result<(), Error>,
+    /// Which limits it does not keep, and which measures and numbers it lacks; it counts, however that is.
+    lacks: Vec<Error>,
 }
 
 impl Measured {
     fn of(root: &Path, sweep: &SweepManifest, query: &Query, named: Option<&str>) -> Result<Self, Error> {
         let TrialRun { ready, analysis, events } = TrialRun::of(root, query, named)?;
         let run = &ready.run;
-        let (mut quantiles, mut figures, mut limits) = (0, Vec::new(), analysis.expect_limits(&events));
+        let (mut quantiles, mut figures, mut aged) = (0, Vec::new(), None);
+        let mut lacks = Vec::from_iter(analysis.expect_limits(&events).err());
         for measure in &sweep.measures {
             let found = match measure {
                 Measure::Stage { stage, .. } => {
                     quantiles += 1;
                     of_stage(run, &analysis, stage, quantiles - 1)
                 }
-                Measure::Age { age: [from, to], of } => {
-                    let asked = AgeQuery { from: from.clone(), to: to.clone(), key: None, limit_ns: None };
-                    of_age(run, query, &asked, *of)
+                Measure::Age { age: points, of, key } => {
+                    ages(run, query, points, &mut aged).and_then(|found| of_age(found, *of, *key))
                 }
             };
             // What one measure lacks takes no other away: points that are overloaded would keep survivors alone.
             figures.push(match found {
-                Err(why) if why.is_work() => {
-                    limits = limits.and(Err(Error::work(format!("no {measure}: {why}"))));
+                Err(why) if why.is_finding() => return Err(why),
+                Err(why) => {
+                    lacks.push(Error::of_code(why.code(), format!("no {measure}: {why}")));
                     None
                 }
-                found => found?,
+                Ok(found) => Some(found),
             });
+        }
+        let mut numbers = Vec::new();
+        for field in &sweep.fields {
+            let found = printed(&events, field);
+            numbers.push(found.map_err(|why| lacks.push(Error::work(format!("no {field}: {why}")))).ok());
         }
         let channels = run.channels()?.found;
         let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
-        Ok(Self { reference: Reference::of(run)?, figures, dropped, limits })
+        Ok(Self { reference: Reference::of(run)?, figures, numbers, dropped, lacks })
+    }
+
+    /// The same without numbers of another type than `types`, those of earlier trials, to which its own are added.
+    fn of_types(mut self, types: &mut [Option<Printed>], fields: &[PrintedField]) -> Self {
+        for ((number, first), field) in self.numbers.iter_mut().zip(types).zip(fields) {
+            let Some(found) = *number else { continue };
+            if let Err(why) = found.like(*first.get_or_insert(found)) {
+                self.lacks.push(Error::work(format!("no {field}: {why}")));
+                *number = None;
+            }
+        }
+        self
     }
 
     /// The same in ticks of another reference.
@@ -388,36 +469,58 @@ fn of_a_million((program, share): (&str, f64)) -> Result<u32, Error> {
 }
 
 /// A quantile of a stage, which is that of the trial's own table.
-fn of_stage(run: &Run, analysis: &Analysis, stage: &str, quantile: usize) -> Result<Option<TrialFigure>, Error> {
+fn of_stage(run: &Run, analysis: &Analysis, stage: &str, quantile: usize) -> Result<TrialFigure, Error> {
     let row = &analysis.rows[run.layout()?.stage_named(stage).map_err(Error::work)?];
-    Ok(row.quantiles.get(quantile).map(|found| TrialFigure {
+    let found = row.quantiles.get(quantile).ok_or_else(|| Error::work("no trace has both of its stamps"))?;
+    Ok(TrialFigure {
         ticks: found.estimate,
         lo_ticks: Some(found.lo),
         hi_ticks: Some(found.hi),
         count: row.count,
         lost: row.missing,
-    }))
+        keys_with_few: None,
+    })
 }
 
-fn of_age(run: &Run, query: &Query, asked: &AgeQuery, of: AgeFigure) -> Result<Option<TrialFigure>, Error> {
-    let found = age(&Scan::of(run, query)?, asked)?;
-    if let Some(finding) = found.findings.first() {
-        return Err(Error::finding(finding));
-    }
-    let span = found.over_keys.and_then(|ages| match of {
+/// Ages between two points of a run; those in `aged` are not looked for again.
+fn ages<'a>(
+    run: &Run,
+    query: &Query,
+    [from, to]: &[Place; 2],
+    aged: &'a mut Option<(AgeQuery, Age)>,
+) -> Result<&'a Age, Error> {
+    let asked = AgeQuery { from: from.clone(), to: to.clone(), key: None, limit_ns: None };
+    let (_, found) = match aged.take().filter(|(known, _)| *known == asked) {
+        Some(known) => aged.insert(known),
+        None => {
+            let found = age(&Scan::of(run, query)?, &asked)?;
+            aged.insert((asked, found))
+        }
+    };
+    found.findings.first().map_or(Ok(&*found), |finding| Err(Error::finding(finding)))
+}
+
+/// An age over all keys, or of one.
+fn of_age(found: &Age, of: AgeFigure, key: Option<i64>) -> Result<TrialFigure, Error> {
+    let of_key = key.map(|key| {
+        found.keys.iter().find(|one| one.key == Some(key)).ok_or_else(|| {
+            let keys = counted(found.keys.len(), "key");
+            Error::work(format!("expected updates of key {key}, found none among those of {keys}. Ask for another key"))
+        })
+    });
+    let of_key = of_key.transpose()?;
+    let span = of_key.map_or(found.over_keys, |one| one.ages).and_then(|ages| match of {
         AgeFigure::Average => Some(ages.average),
         AgeFigure::Peak => ages.peak,
         AgeFigure::WithoutDelay => ages.without_delay,
         AgeFigure::Excess => ages.excess,
     });
-    let figure = |AgeSpan { estimate_ticks: ticks, lo_ticks, hi_ticks }| TrialFigure {
-        ticks,
-        lo_ticks,
-        hi_ticks,
-        count: found.updates.received,
-        lost: found.updates.lost,
-    };
-    Ok(span.map(figure))
+    let updates = found.updates;
+    let [count, lost] = of_key.map_or([updates.received, updates.lost], |one| [one.received, one.lost]);
+    let few = of_key.map(|one| usize::from(one.effective + one.obsolete < FEW_UPDATES));
+    let AgeSpan { estimate_ticks: ticks, lo_ticks, hi_ticks } =
+        span.ok_or_else(|| Error::work("too few updates were received"))?;
+    Ok(TrialFigure { ticks, lo_ticks, hi_ticks, count, lost, keys_with_few: Some(few.unwrap_or(found.keys_with_few)) })
 }
 
 #[cfg(test)]
@@ -426,7 +529,7 @@ mod tests {
 
     fn figure(ticks: i64, reach: Option<i64>) -> TrialFigure {
         let (lo_ticks, hi_ticks) = (reach.map(|reach| ticks - reach), reach.map(|reach| ticks + reach));
-        TrialFigure { ticks, lo_ticks, hi_ticks, count: 10, lost: 1 }
+        TrialFigure { ticks, lo_ticks, hi_ticks, count: 10, lost: 1, keys_with_few: None }
     }
 
     fn of(all: &[TrialFigure]) -> SweepFigure {

@@ -3,7 +3,7 @@
 mod site;
 
 use serde_json::Value;
-use site::{Ended, Site, c_program};
+use site::{Ended, Site, c_program, tickscope};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -107,6 +107,7 @@ fn sweep(more: &str) -> String {
         ("\"--seconds\", \"{seconds}\",", words.as_str()),
         ("seconds = 0.3", "seconds = 60"),
         ("repetitions = 3", "repetitions = 1"),
+        ("    { field", "    { age = [\"node.generated\", \"node.received\"], key = 0 },\n    { field"),
         ("values = [500000, 1000000, 2000000, 4000000, 6000000, 8000000, 10000000]", "values = [20000, 40000]"),
         ("values = [\"none\", \"rwl-spin\", \"rcu\"]", "values = [\"none\", \"rwl-spin\"]"),
     ];
@@ -131,6 +132,13 @@ fn e2e_the_age_over_load_is_one_figure_of_trials_that_the_program_counted() {
         assert_eq!((&told["rate_pps"], &told["fib"]), (&trial["values"][0], &trial["values"][1]));
         assert_eq!(trial["figures"][0]["count"], told["received"], "{trial:#}");
         assert_eq!(trial["figures"][1]["count"], told["written"], "{trial:#}");
+        assert_eq!(trial["numbers"][0].as_f64(), told["achieved_pps"].as_f64(), "{trial:#}");
+        let shown = Ended::of(tickscope(&["show", "--json", "--age", "node.generated", "node.received"]).arg(&folder));
+        let shown = &shown.json(0)["age"];
+        let user = shown["keys"].as_array().unwrap().iter().find(|user| user["key"] == 0).unwrap();
+        assert_eq!(trial["figures"][2]["ticks"], user["ages"]["average"]["estimate_ticks"], "{trial:#}");
+        assert_eq!(trial["figures"][2]["count"], user["received"], "{trial:#}");
+        assert_eq!(trial["figures"][0]["keys_with_few"], shown["keys_with_few"], "{trial:#}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use site::{Ended, Experiment, Site, WITHIN, stage, tickscope, within};
 use tickscope_store::{Paths, Run, SweepManifest, TrialRecord, TrialState};
 
@@ -214,4 +214,47 @@ fn e2e_a_trial_that_its_own_program_calls_invalid_or_that_holds_another_run_is_i
     let again = Ended::of(tickscope(&["show", "--json"]).arg(site.run_directory())).json(1);
     assert_eq!(trials(&again)[0]["state"], "invalid", "{again:#}");
     assert!(trials(&again)[0]["why"].as_str().unwrap().contains("found run"), "{again:#}");
+}
+
+#[test]
+fn e2e_numbers_that_programs_print_stand_in_the_table_and_what_a_trial_lacks_takes_no_other_away() {
+    let site = Site::new("sweep-fields");
+    (1..=3).for_each(|gate| open(&site, gate));
+    let fields = "measure = [{ stage = \"end-to-end\" }, { age = [\"client.send\", \"server.received\"], key = 5 },\n\
+                  { field = \"rate\", node = \"client\", unit = \"packets/s\" }, { field = \"drops.data\" }]\n";
+    let lines = [
+        "{\"rate\": 250.5, \"drops\": {\"data\": 3}}",
+        "{\"rate\": true}",
+        "{\"rate\": 2, \"drops\": {\"data\": null}}",
+    ];
+    for (at, line) in lines.iter().enumerate() {
+        fs::write(site.path(&format!("said-{}", at + 1)), line).unwrap();
+    }
+    let text = gated(&site, fields).replace("exec", "");
+    let text = text.replace("{seconds}\"]", &format!("{{seconds}}; cat {}-{{n}}\"]", site.path("said").display()));
+    let mut check = site.run_command(&text);
+    let checked = Ended::of(check.arg("--check"));
+    assert!(checked.out.contains("rate of client; drops.data"), "{checked:?}");
+    let table = Ended::of(site.run_command(&text).arg("--report")).json(1);
+    let of = |key: &str| trials(&table).iter().map(|trial| trial[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("numbers"), [json!([250.5, 3.0]), json!([null, null]), json!([2.0, null])], "{table:#}");
+    let why: Vec<_> = of("why").iter().map(|why| why.as_str().unwrap().to_owned()).collect();
+    for (trial, said) in [
+        (0, "no age client.send server.received, average of key 5: expected updates of key 5, found none among"),
+        (1, "no rate of client: expected a number, as an earlier trial has, found true or false"),
+        (1, "; no drops.data: expected it in the last line of a command, a JSON object; found none in that of client"),
+        (2, "no drops.data: expected a number from the command of client, found null"),
+    ] {
+        assert!(why[trial].contains(said), "{trial} {said}: {why:?}");
+    }
+    assert!(of("figures").iter().all(|figures| figures[0].is_object() && figures[2].is_null()), "{table:#}");
+    assert_eq!((of("state"), of("code")), (vec![json!("made"); 3], vec![json!(1); 3]), "{table:#}");
+    let point = &table["points"][0]["numbers"][0];
+    assert_eq!((&point["value"], &point["confidence_per_million"]), (&json!(250.5), &Value::Null), "{table:#}");
+    let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+    let words: Vec<&str> = shown.out.split_whitespace().collect();
+    let remark = "rate of client; drops.data: as the program printed it, which tickscope does not bound";
+    assert!(words.join(" ").contains(remark), "{shown:?}");
+    let drawn = fs::read_to_string(site.run_directory().join("figures/sweep.svg")).unwrap();
+    assert!(drawn.contains("rate of client, packets/s") && drawn.contains("drops.data"), "{drawn}");
 }

@@ -6,8 +6,8 @@
 mod figure;
 
 pub use figure::sweep_figure;
-use tickscope_analysis::{SweepFigure, SweepPoint, SweepTable, SweepTrial};
-use tickscope_store::{AgeFigure, Measure};
+use tickscope_analysis::{FEW_UPDATES, SweepFigure, SweepNumber, SweepPoint, SweepTable, SweepTrial};
+use tickscope_store::{AgeFigure, Measure, PrintedField};
 use tickscope_tick::Unit as Ticks;
 
 use crate::document::{self, Block};
@@ -56,21 +56,31 @@ impl SweepText<'_> {
     }
 
     fn table(&self) -> Block {
-        let SweepTable { parameters, measures, points, .. } = self.table;
+        let SweepTable { parameters, measures, fields, points, .. } = self.table;
         let unit = self.unit();
         let heads = heads(measures).into_iter().map(|head| format!("{head}, {}", unit.name()));
         let columns = parameters.iter().cloned().chain(["trials".into()]).chain(heads);
-        let columns: Vec<String> = columns.chain(["traces", "lost"].map(String::from)).collect();
+        let counts: &[&str] = if measures.is_empty() { &[] } else { &["traces", "lost"] };
+        let columns = columns.chain(counts.iter().copied().map(String::from)).chain(fields.iter().map(field_name));
+        let columns: Vec<String> = columns.collect();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         Block::table("Points", &columns, points.iter().map(|point| row(point, unit)))
     }
 
     /// What the figures are, and what they rest on.
     fn remarks(&self) -> Vec<String> {
-        let SweepTable { measures, points, trials, .. } = self.table;
-        let mut remarks = vec![format!("{}.", measured(measures))];
+        let SweepTable { measures, fields, points, trials, .. } = self.table;
+        let of = measured(measures);
+        let mut remarks = vec![if of.is_empty() { of } else { format!("{of}.") }];
         let figures = || points.iter().flat_map(|point| &point.figures).flatten();
         remarks.push(intervals(figures().filter_map(|found| found.confidence_per_million).collect()));
+        remarks.push(as_printed(fields));
+        if let Some(few) = figures().filter_map(|found| found.keys_with_few).max().filter(|few| *few > 0) {
+            remarks.push(format!(
+                "In a trial up to {} had fewer than {FEW_UPDATES} updates: the ages of these are a matter of chance.",
+                counted(few, "key")
+            ));
+        }
         if figures().any(|found| found.confidence_per_million.is_none()) {
             remarks.push(
                 "The interval of a single repetition holds the clocks' error alone, not run-to-run variation. \
@@ -135,8 +145,50 @@ fn row(point: &SweepPoint, unit: Unit) -> Vec<String> {
     cells.extend(point.figures.iter().map(|found| found.map_or("–".into(), |found| interval(&found, unit))));
     let first = point.figures.iter().flatten().next();
     let of = |number: fn(&SweepFigure) -> u64| first.map_or("–".into(), |found| count(number(found)));
-    cells.extend([of(|found| found.count), of(|found| found.lost)]);
+    if !point.figures.is_empty() {
+        cells.extend([of(|found| found.count), of(|found| found.lost)]);
+    }
+    cells.extend(point.numbers.iter().map(|found| found.map_or("–".into(), spread)));
     cells
+}
+
+/// `0.0123 [0.0119, 0.013]`; of one repetition the number alone.
+fn spread(SweepNumber { value, lo, hi, repetitions, .. }: SweepNumber) -> String {
+    let [value, lo, hi] = [value, lo, hi].map(digits);
+    if repetitions == 1 { value } else { format!("{value} [{lo},\u{a0}{hi}]") }
+}
+
+/// A whole number as it is, another one in five digits.
+fn digits(value: f64) -> String {
+    const MOST_WHOLE: f64 = 1e15;
+    const FROM_0: i32 = -6;
+    let power = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    if value.abs() < MOST_WHOLE && value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    if !(FROM_0..15).contains(&power) {
+        return format!("{value:.4e}");
+    }
+    let text = format!("{value:.*}", (4 - power).max(0) as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+/// `drops.data of node, packets`.
+fn field_name(field: &PrintedField) -> String {
+    field.unit.as_ref().map_or_else(|| field.to_string(), |unit| format!("{field}, {unit}"))
+}
+
+/// Whose numbers those of programs are.
+fn as_printed(fields: &[PrintedField]) -> String {
+    let names: Vec<String> = fields.iter().map(ToString::to_string).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "{}: as the program printed it, which tickscope does not bound; brackets hold the spread of repetitions \
+             alone.",
+            names.join("; ")
+        ),
+    }
 }
 
 /// `12.34 [12.10, 13.02]`.
@@ -150,7 +202,8 @@ fn interval(found: &SweepFigure, unit: Unit) -> String {
 fn heads(measures: &[Measure]) -> Vec<String> {
     let head = |measure: &Measure| match measure {
         Measure::Stage { quantile, .. } => format!("p{}", f64::from(Measure::quantile_per_million(*quantile)) / 1e4),
-        Measure::Age { of, .. } => age(*of).into(),
+        Measure::Age { of, key: None, .. } => age(*of).into(),
+        Measure::Age { of, key: Some(key), .. } => format!("{} of key {key}", age(*of)),
     };
     let bare: Vec<String> = measures.iter().map(head).collect();
     let numbered = |(at, head): (usize, &String)| match bare.iter().filter(|other| *other == head).count() {
@@ -216,7 +269,12 @@ mod tests {
             repetitions: 3,
             count: 900,
             lost: 7,
+            keys_with_few: Some(4),
         }
+    }
+
+    fn number(value: f64) -> SweepNumber {
+        SweepNumber { value, lo: value / 2.0, hi: value * 2.0, confidence_per_million: Some(750_000), repetitions: 3 }
     }
 
     /// Three rates by two ways of waiting, at a tick a nanosecond; one point has no figure.
@@ -228,6 +286,7 @@ mod tests {
             repetitions: if at == 6 { 0 } else { 3 },
             of: 3,
             figures: vec![(at != 6).then(|| figure(at * 10_000))],
+            numbers: vec![(at != 5).then(|| number(at as f64 * 0.0013))],
         });
         let trial = SweepTrial {
             number: 9,
@@ -239,12 +298,14 @@ mod tests {
             code: 1,
             dropped: 0,
             figures: vec![None],
+            numbers: vec![None],
         };
         SweepTable {
             name: "t".into(),
             hertz: Some(1_000_000_000),
             parameters: ["rate", "wait"].map(String::from).into(),
             measures: vec![Measure::Stage { stage: "end-to-end".into(), quantile: 0.999 }],
+            fields: vec![PrintedField { field: "drops".into(), node: None, unit: Some("of <data>".into()) }],
             points: points.collect(),
             trials: vec![trial],
         }
@@ -261,11 +322,27 @@ mod tests {
         let row =
             |first: [&str; 2]| rows.iter().find(|row| row.starts_with(&first)).unwrap_or_else(|| panic!("{text}"));
         assert_eq!(row(["1000", "epoll"])[2..7], ["3", "10.00", "[8.99,", "11.01]", "900"], "{text}");
-        assert_eq!(row(["4000", "<busy>"])[2..], ["0", "of", "3", "–", "–", "–"], "{text}");
-        for words in ["p99.9 of end-to-end", "at 75 %", "Trial 9 (rate = 4000, wait = <busy>): failed: it ended with 7"]
-        {
+        assert_eq!(row(["1000", "epoll"])[7..], ["7", "0.0013", "[0.00065,", "0.0026]"], "{text}");
+        assert_eq!(row(["4000", "<busy>"])[2..8], ["0", "of", "3", "–", "–", "–"], "{text}");
+        assert_eq!(row(["4000", "epoll"]).last(), Some(&"–"), "{text}");
+        for words in [
+            "p99.9 of end-to-end",
+            "at 75 %",
+            "Trial 9 (rate = 4000, wait = <busy>): failed: it ended with 7",
+            "drops, of <data>",
+            "drops: as the program printed it, which tickscope does not bound",
+            "up to 4 keys had fewer than 30 updates",
+        ] {
             assert!(text.contains(words), "{words}: {text}");
         }
+    }
+
+    #[test]
+    fn a_number_of_a_program_is_whole_or_has_five_digits() {
+        let shown = [0.0, 1_100_000.0, -3.5, 0.051234567, 12_345.678, 1e-9, 3e20].map(digits);
+        assert_eq!(shown, ["0", "1100000", "-3.5", "0.051235", "12346", "1.0000e-9", "3.0000e20"]);
+        let alone = SweepNumber { repetitions: 1, confidence_per_million: None, ..number(2.5) };
+        assert_eq!(spread(alone), "2.5");
     }
 
     #[test]

@@ -90,7 +90,8 @@ pub use stamps::{
 };
 pub use state::{RunState, Writing, newest_file, utc};
 pub use sweep::{
-    AgeFigure, Measure, ParameterValue, SweepManifest, SweepOrder, SweepParameter, TrialRecord, TrialState,
+    AgeFigure, Measure, ParameterValue, PrintedField, SweepManifest, SweepOrder, SweepParameter, TrialRecord,
+    TrialState,
 };
 pub use table::{Written, guarded};
 /// What the rows of channels and events of switches name.

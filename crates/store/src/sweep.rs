@@ -7,7 +7,7 @@ use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tickscope_tick::{Place, printable};
+use tickscope_tick::{NodeName, Place, printable};
 
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
@@ -46,6 +46,9 @@ pub struct SweepManifest {
     pub seed: u32,
     /// What is taken from each trial.
     pub measures: Vec<Measure>,
+    /// Numbers that are taken from what its programs print of themselves.
+    #[serde(default)]
+    pub fields: Vec<PrintedField>,
     /// In the order in which they are made.
     pub trials: Vec<TrialRecord>,
 }
@@ -137,7 +140,29 @@ pub enum Measure {
         /// Which age.
         #[serde(default)]
         of: AgeFigure,
+        /// The key whose age it is; `None`: the mean over keys.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<i64>,
     },
+}
+
+/// A number in the last line of a trial's command, a JSON object: as the program has it, without a bound.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedField {
+    /// Its name there; `a.b` is the field `b` of the object `a`.
+    pub field: String,
+    /// The node whose command prints it; `None`: one of them does.
+    pub node: Option<NodeName>,
+    /// Its unit; `None`: it has none, or nobody named it.
+    pub unit: Option<String>,
+}
+
+impl Display for PrintedField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.field)?;
+        self.node.as_ref().map_or(Ok(()), |node| write!(f, " of {node}"))
+    }
 }
 
 /// Which age is meant.
@@ -179,7 +204,10 @@ impl Display for Measure {
             Self::Stage { stage, quantile } => {
                 write!(f, "p{} {stage}", f64::from(Self::quantile_per_million(*quantile)) / 1e4)
             }
-            Self::Age { age: [from, to], of } => write!(f, "age {from} {to}, {}", of.word()),
+            Self::Age { age: [from, to], of, key } => {
+                write!(f, "age {from} {to}, {}", of.word())?;
+                key.map_or(Ok(()), |key| write!(f, " of key {key}"))
+            }
         }
     }
 }
@@ -324,8 +352,13 @@ mod tests {
             seed: u32::MAX,
             measures: vec![
                 Measure::Stage { stage: "end-to-end".into(), quantile: 0.999 },
-                Measure::Age { age: ["a.x", "a.y"].map(|place| place.parse().unwrap()), of: AgeFigure::Peak },
+                Measure::Age {
+                    age: ["a.x", "a.y"].map(|place| place.parse().unwrap()),
+                    of: AgeFigure::Peak,
+                    key: Some(-1),
+                },
             ],
+            fields: vec![PrintedField { field: "drops.data".into(), node: Some("a".parse().unwrap()), unit: None }],
             trials: vec![trial],
         }
     }

@@ -5,8 +5,9 @@
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tickscope_store::{AgeFigure, Measure, SweepManifest, SweepOrder, SweepParameter, TrialRecord};
-use tickscope_tick::{Place, counted};
+use tickscope_store::{AgeFigure, Measure, PrintedField, SweepManifest, SweepOrder, SweepParameter, TrialRecord};
+use tickscope_tick::{NodeName, Place, acts, counted};
+use tickscope_trace::Layout;
 
 use super::parameters::{MOST_TRIALS, OF_THE_RUN, ParameterPlan, grid, points_of};
 use super::substitution::{Substitution, names};
@@ -25,6 +26,7 @@ pub struct SweepPlan {
     /// `None`: drawn when the sweep begins.
     pub(crate) seed: Option<u32>,
     pub(crate) measures: Vec<Measure>,
+    pub(crate) fields: Vec<PrintedField>,
     /// Whether a search says which trials are made, one by one.
     pub(crate) is_search: bool,
     /// The plan of the first point.
@@ -52,39 +54,67 @@ struct Section {
     measure: Vec<MeasurePlan>,
 }
 
+/// Longest name of a number, and of its unit.
+const MOST_LETTERS: usize = 100;
+
+fn is_word(text: &str) -> bool {
+    (1..=MOST_LETTERS).contains(&text.chars().count()) && !text.chars().any(acts)
+}
+
 fn once() -> u32 {
     1
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeasurePlan {
     stage: Option<String>,
     quantile: Option<f64>,
     age: Option<[Place; 2]>,
     of: Option<AgeFigure>,
+    key: Option<i64>,
+    field: Option<String>,
+    node: Option<NodeName>,
+    unit: Option<String>,
 }
 
 impl MeasurePlan {
+    fn of_stage(stage: &str) -> Self {
+        Self { stage: Some(stage.into()), ..Self::default() }
+    }
+
+    /// The number of a program that is asked for; `None`: it is something else.
+    fn printed(&self) -> Option<PrintedField> {
+        let Self { stage: None, quantile: None, age: None, of: None, key: None, field, node, unit } = self else {
+            return None;
+        };
+        Some(PrintedField { field: field.clone()?, node: node.clone(), unit: unit.clone() })
+    }
+
     /// A stage without a quantile is measured at two.
     fn measures(&self) -> Result<Vec<Measure>, String> {
+        if self.field.is_some() || self.node.is_some() || self.unit.is_some() {
+            return Err(neither());
+        }
         match self {
-            Self { stage: Some(stage), quantile, age: None, of: None } => {
+            Self { stage: Some(stage), quantile, age: None, of: None, key: None, .. } => {
                 let quantiles = quantile.map_or(vec![0.5, 0.99], |one| vec![one]);
                 quantiles.iter().try_for_each(|&share| within("quantile of sweep.measure", share, 1e-6, 1.0))?;
                 let of = |quantile| Measure::Stage { stage: stage.clone(), quantile };
                 Ok(quantiles.into_iter().map(of).collect())
             }
-            Self { stage: None, quantile: None, age: Some(age), of } => {
-                Ok(vec![Measure::Age { age: age.clone(), of: of.unwrap_or_default() }])
+            Self { stage: None, quantile: None, age: Some(age), of, key, .. } => {
+                Ok(vec![Measure::Age { age: age.clone(), of: of.unwrap_or_default(), key: *key }])
             }
-            _ => {
-                Err("[sweep] measure: expected { stage = \"A > B\", quantile = 0.99 } or { age = [\"A\", \"B\"], of = \
-                      \"average\" }, found something else. Write one of the two"
-                    .into())
-            }
+            _ => Err(neither()),
         }
     }
+}
+
+fn neither() -> String {
+    "[sweep] measure: expected { stage = \"A > B\", quantile = 0.99 }, { age = [\"A\", \"B\"], of = \"average\" } or \
+     { field = \"NAME\", unit = \"UNIT\" }, found something else. Write one of the three"
+        .into()
 }
 
 impl SweepPlan {
@@ -98,7 +128,7 @@ impl SweepPlan {
 
     /// Trials of a search for a value of that parameter, none of which is known beforehand.
     pub(crate) fn of_search(file: &RunText, parameter: ParameterPlan, stage: &str) -> Result<Self, String> {
-        let measure = vec![MeasurePlan { stage: Some(stage.into()), quantile: None, age: None, of: None }];
+        let measure = vec![MeasurePlan::of_stage(stage)];
         let order = SweepOrder::Given;
         let section = Section { parameters: vec![parameter], repetitions: 1, order, seed: Some(0), measure };
         Ok(Self { is_search: true, ..Self::checked(file, &section)? })
@@ -123,12 +153,14 @@ impl SweepPlan {
             order: section.order,
             seed: section.seed,
             measures: Vec::new(),
+            fields: Vec::new(),
             is_search: false,
             table,
         };
         plan.first.run.out = plan.first.run.out.map(|out| file.folder.join(out));
         plan.first.origin.folder = file.folder.clone();
         plan.expect_few()?;
+        plan.fields = plan.printed(&section.measure)?;
         plan.measures = plan.measured(&section.measure)?;
         plan.expect_known_names()?;
         for point in grid(&plan.parameters) {
@@ -165,9 +197,10 @@ impl SweepPlan {
 
     /// What is taken from each trial: stages of the layout, and ages of its nodes.
     fn measured(&self, asked: &[MeasurePlan]) -> Result<Vec<Measure>, String> {
-        let whole = MeasurePlan { stage: Some("end-to-end".into()), quantile: None, age: None, of: None };
+        let whole = MeasurePlan::of_stage("end-to-end");
         let asked = if asked.is_empty() { std::slice::from_ref(&whole) } else { asked };
-        let measures = asked.iter().map(MeasurePlan::measures).collect::<Result<Vec<_>, _>>()?.concat();
+        let timed = asked.iter().filter(|one| one.printed().is_none());
+        let measures = timed.map(MeasurePlan::measures).collect::<Result<Vec<_>, _>>()?.concat();
         let layout = self.first.has_layout().then(|| self.first.layout.parse(None)).transpose();
         let layout = layout.map_err(|e| format!("[layout] {e}"))?;
         for measure in &measures {
@@ -181,18 +214,48 @@ impl SweepPlan {
                          that ids pass, in order"
                     ));
                 }
-                (Measure::Age { age, .. }, _) => self.expect_nodes(age)?,
+                (Measure::Age { age, .. }, layout) => self.expect_points(age, layout.as_ref())?,
             }
         }
         Ok(measures)
     }
 
-    fn expect_nodes(&self, points: &[Place; 2]) -> Result<(), String> {
-        let nodes: Vec<&str> = self.first.nodes.iter().map(|node| node.name.as_str()).collect();
-        let unknown = points.iter().find(|place| !nodes.contains(&place.node.as_str()));
-        unknown.map_or(Ok(()), |place| {
+    /// Numbers of programs that are taken from each trial.
+    fn printed(&self, asked: &[MeasurePlan]) -> Result<Vec<PrintedField>, String> {
+        let fields: Vec<PrintedField> = asked.iter().filter_map(MeasurePlan::printed).collect();
+        let nodes = self.nodes();
+        for one in &fields {
+            if let Some(node) = one.node.as_ref().filter(|node| !nodes.contains(&node.as_str())) {
+                let nodes = nodes.join(", ");
+                return Err(format!("[sweep] measure: expected a node ({nodes}), found '{node}'. Correct it"));
+            }
+            if [Some(&one.field), one.unit.as_ref()].into_iter().flatten().any(|text| !is_word(text)) {
+                return Err(format!(
+                    "[sweep] measure: expected a field and a unit of 1 to {MOST_LETTERS} letters that can be printed, \
+                     found '{}' and '{}'. Shorten it",
+                    one.field,
+                    one.unit.as_deref().unwrap_or("none")
+                ));
+            }
+        }
+        Ok(fields)
+    }
+
+    fn nodes(&self) -> Vec<&str> {
+        self.first.nodes.iter().map(|node| node.name.as_str()).collect()
+    }
+
+    /// Points of nodes that there are, and of the layout, outside of which nothing has an age.
+    fn expect_points(&self, points: &[Place; 2], layout: Option<&Layout>) -> Result<(), String> {
+        let nodes = self.nodes();
+        let is_left_out = |place: &&Place| {
+            let is_in = |layout: &Layout| layout.points().iter().any(|point| point.place == **place);
+            !nodes.contains(&place.node.as_str()) || !layout.is_none_or(is_in)
+        };
+        points.iter().find(is_left_out).map_or(Ok(()), |place| {
             Err(format!(
-                "[sweep] measure: expected points of a node ({}), found '{place}'. Correct it",
+                "[sweep] measure: expected points of a node ({}) that stand in the [layout], found '{place}'. Correct \
+                 it",
                 nodes.join(", ")
             ))
         })
@@ -254,6 +317,7 @@ impl SweepPlan {
             order: self.order,
             seed,
             measures: self.measures.clone(),
+            fields: self.fields.clone(),
             trials: if self.is_search { Vec::new() } else { self.ordered(seed) },
         }
     }
@@ -265,7 +329,8 @@ impl SweepPlan {
             format!("{} = {}", of.name, values.join(", "))
         };
         let parameters: Vec<String> = self.parameters.iter().map(values).collect();
-        let measures: Vec<String> = self.measures.iter().map(ToString::to_string).collect();
+        let fields = self.fields.iter().map(ToString::to_string);
+        let measures: Vec<String> = self.measures.iter().map(ToString::to_string).chain(fields).collect();
         format!(
             "sweep: {}, {} of each point, measuring for {} at least: {}\ntaken from each trial: {}\nthe first point's \
              trial:\n",

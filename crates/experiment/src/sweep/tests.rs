@@ -97,8 +97,14 @@ fn what_cannot_be_swept_is_refused_with_what_was_expected() {
         ("repetitions = 3", "measure = [{ stage = \"a.x > a.z\" }]", "did you mean"),
         ("repetitions = 3", "measure = [{ stage = \"end-to-end\", quantile = 99 }]", "quantile of sweep.measure"),
         ("repetitions = 3", "measure = [{ age = [\"a.x\", \"b.y\"] }]", "found 'b.y'"),
-        ("repetitions = 3", "measure = [{ age = [\"a.x\", \"a.y\"], quantile = 0.5 }]", "Write one of the two"),
+        ("repetitions = 3", "measure = [{ age = [\"a.x\", \"a.y\"], quantile = 0.5 }]", "Write one of the three"),
         ("repetitions = 3", "measure = [{ age = [\"a.x\", \"a.y\"], of = \"mean\" }]", "mean"),
+        ("repetitions = 3", "measure = [{ age = [\"a.x\", \"a.z\"] }]", "stand in the [layout], found 'a.z'"),
+        ("repetitions = 3", "measure = [{ field = \"n\", node = \"b\" }]", "expected a node (a), found 'b'"),
+        ("repetitions = 3", "measure = [{ field = \"\" }]", "of 1 to 100 letters"),
+        ("repetitions = 3", "measure = [{ field = \"n\", unit = \"\\u001b\" }]", "that can be printed"),
+        ("repetitions = 3", "measure = [{ field = \"n\", quantile = 0.5 }]", "Write one of the three"),
+        ("repetitions = 3", "measure = [{ stage = \"a.x > a.y\", key = 1 }]", "Write one of the three"),
     ] {
         let text = TEXT.replacen(right, wrong, 1);
         let text = if said == "found it nowhere" { text.replace(", \"{length}\"]", "]") } else { text };
@@ -123,6 +129,10 @@ fn a_stage_without_a_quantile_is_measured_at_the_median_and_p99_and_so_is_the_wh
     assert_eq!(told(TEXT), ["p50 end-to-end", "p99 end-to-end"]);
     let asked = "measure = [{ age = [\"a.x\", \"a.y\"] }, { stage = \"a.x > a.y\", quantile = 0.999 }]";
     assert_eq!(told(&TEXT.replace("repetitions = 3", asked)), ["age a.x a.y, average", "p99.9 a.x > a.y"]);
+    let numbers = "measure = [{ field = \"n\", node = \"a\", unit = \"packets\" }, { field = \"drops.data\" }]";
+    let numbers = plan(&TEXT.replace("repetitions = 3", numbers)).unwrap();
+    let fields: Vec<_> = numbers.fields.iter().map(ToString::to_string).collect();
+    assert_eq!((numbers.measures.len(), fields), (0, vec!["n of a".to_owned(), "drops.data".into()]));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use tickscope_analysis::{SweepFigure, SweepPoint, SweepTable};
 use tickscope_store::ParameterValue;
 
-use super::{measured, name};
+use super::{as_printed, digits, field_name, measured, name};
 use crate::drawn_figure::DrawnFigure;
 use crate::plot::{Axis, Figure, Ink, power_of_ten};
 use crate::quantity::counted;
@@ -21,8 +21,9 @@ const WIDE: f64 = 20.0;
 pub fn sweep_figure(table: &SweepTable) -> Option<DrawnFigure> {
     let hertz = table.hertz?;
     let plot = Plot { table, hertz, series: series(table) };
-    let drawings = (0..table.measures.len()).filter_map(|measure| plot.plane(measure));
-    let mut drawings: Vec<Figure> = drawings.collect();
+    let measures = (0..table.measures.len()).filter_map(|measure| plot.of_measure(measure));
+    let fields = (0..table.fields.len()).filter_map(|field| plot.of_field(field));
+    let mut drawings: Vec<Figure> = measures.chain(fields).collect();
     if drawings.is_empty() {
         return None;
     }
@@ -64,28 +65,44 @@ impl Plot<'_> {
     }
 
     /// One measure; `None`: no point has it.
-    fn plane(&self, measure: usize) -> Option<Figure> {
+    fn of_measure(&self, measure: usize) -> Option<Figure> {
+        let axis = |all: Vec<f64>| Axis::of_durations_by_spread(all.into_iter());
+        let ends = |point: &SweepPoint| point.figures[measure].map(|found| self.ends(&found));
+        self.plane(&name(&self.table.measures, measure), axis, ends)
+    }
+
+    /// One number of programs; `None`: no point has it.
+    fn of_field(&self, field: usize) -> Option<Figure> {
+        let ends = |point: &SweepPoint| point.numbers[field].map(|found| [found.lo, found.value, found.hi]);
+        self.plane(&field_name(&self.table.fields[field]), of_numbers, ends)
+    }
+
+    /// A panel of what `ends` finds of points: lower end, figure, upper end.
+    fn plane(
+        &self,
+        name: &str,
+        axis: impl Fn(Vec<f64>) -> Axis,
+        ends: impl Fn(&SweepPoint) -> Option<[f64; 3]>,
+    ) -> Option<Figure> {
         let shown = &self.series[..self.series.len().min(MOST_SERIES)];
         let is_shown = |point: &&SweepPoint| shown.contains(&&point.values[1..]);
-        let figures = self.table.points.iter().filter(is_shown).filter_map(|point| point.figures[measure]);
-        let all: Vec<f64> = figures.flat_map(|found| self.ends(&found)).collect();
+        let all: Vec<f64> = self.table.points.iter().filter(is_shown).filter_map(&ends).flatten().collect();
         if all.is_empty() {
             return None;
         }
-        let y = Axis::of_durations_by_spread(all.into_iter()).named(&name(&self.table.measures, measure));
+        let y = axis(all).named(name);
         let (x, is_number) = self.axis();
         let mut figure = Figure::plane(x, y);
         for (number, values) in shown.iter().enumerate() {
             let ink = Ink::of(number);
             let of_series = self.table.points.iter().filter(|point| point.values[1..] == **values);
-            let found = of_series.filter_map(|point| Some((self.place(&point.values[0])?, point.figures[measure]?)));
-            let mut found: Vec<(f64, SweepFigure)> = found.collect();
+            let found = of_series.filter_map(|point| Some((self.place(&point.values[0])?, ends(point)?)));
+            let mut found: Vec<(f64, [f64; 3])> = found.collect();
             found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-            for (x, of) in &found {
-                let [lo, _, hi] = self.ends(of);
-                figure.upright(*x, [lo, hi], 1.4, ink);
+            for (x, [lo, _, hi]) in &found {
+                figure.upright(*x, [*lo, *hi], 1.4, ink);
             }
-            let points: Vec<[f64; 2]> = found.iter().map(|(x, of)| [*x, self.ns(of.ticks)]).collect();
+            let points: Vec<[f64; 2]> = found.iter().map(|(x, [_, middle, _])| [*x, *middle]).collect();
             match is_number {
                 true => figure.line(&points, ink),
                 false => points.iter().for_each(|point| figure.line(&[*point], ink)),
@@ -136,9 +153,12 @@ impl Plot<'_> {
     }
 
     fn caption(&self) -> String {
-        let SweepTable { measures, points, trials, .. } = self.table;
+        let SweepTable { measures, fields, points, trials, .. } = self.table;
         let made = trials.iter().filter(|trial| trial.is_counted()).count();
-        let without = points.iter().filter(|point| point.figures.iter().any(Option::is_none)).count();
+        let is_without = |point: &&SweepPoint| {
+            point.figures.iter().any(Option::is_none) || point.numbers.iter().any(Option::is_none)
+        };
+        let without = points.iter().filter(is_without).count();
         let without = match without {
             0 => String::new(),
             some => format!(" {} without a figure.", counted(some, "point")),
@@ -153,12 +173,24 @@ impl Plot<'_> {
             0 => String::new(),
             some => format!(" {} without an end that is drawn at the median.", counted(some, "interval")),
         };
+        let of = [measured(measures), as_printed(fields)];
+        let of: Vec<&str> = of.iter().filter(|text| !text.is_empty()).map(|text| text.trim_end_matches('.')).collect();
         format!(
             "{}. Dots: the median of a point's repetitions; uprights: the interval of the median of all that could be \
              made, with the clocks' bounds; lines lead the eye. {made} of {} are in it.{without}{open}{more}",
-            measured(measures),
+            of.join(". "),
             counted(trials.len(), "trial")
         )
+    }
+}
+
+/// From 0, unless some are negative, or by powers of ten where they differ so much.
+fn of_numbers(all: Vec<f64>) -> Axis {
+    let (least, most) = all.iter().fold((f64::INFINITY, 0.0_f64), |(lo, hi), &at| (lo.min(at), hi.max(at)));
+    match least {
+        ..0.0 => Axis::around(all.into_iter(), digits),
+        _ if least > 0.0 && most >= WIDE * least => Axis::logarithmic(all.into_iter(), power_of_ten),
+        _ => Axis::from_0(all.into_iter(), digits),
     }
 }
 
@@ -188,17 +220,18 @@ mod tests {
         let mut points = circles(&svg);
         points.sort_unstable();
         points.dedup();
-        assert_eq!((circles(&svg).len(), points.len()), (5, 5), "five of six points have a figure: {svg}");
-        assert_eq!(svg.matches("stroke-width=\"1.4\"").count(), 5, "an upright each");
-        assert_eq!(svg.matches("<polyline").count(), 2);
-        assert!(svg.contains("wait = &lt;busy&gt;") && svg.contains("1\u{a0}point without a figure"), "{svg}");
+        assert_eq!((circles(&svg).len(), points.len()), (10, 10), "five of six points have each figure: {svg}");
+        assert_eq!(svg.matches("stroke-width=\"1.4\"").count(), 10, "an upright each");
+        assert_eq!(svg.matches("<polyline").count(), 4);
+        assert!(svg.contains("drops, of &lt;data&gt;") && svg.contains("tickscope does not bound"), "{svg}");
+        assert!(svg.contains("wait = &lt;busy&gt;") && svg.contains("2\u{a0}points without a figure"), "{svg}");
     }
 
     #[test]
     fn values_that_are_no_numbers_have_a_place_each_and_no_line_between_them() {
         let names = ["a", "b", "c"].map(|name| ParameterValue::Text(name.into()));
         let svg = drawn(&table(names));
-        assert_eq!((circles(&svg).len(), svg.matches("<polyline").count()), (5, 5));
+        assert_eq!((circles(&svg).len(), svg.matches("<polyline").count()), (10, 10));
         let mut columns: Vec<&str> = circles(&svg).iter().map(|[x, _]| *x).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -210,6 +243,7 @@ mod tests {
         let mut many = table(rates());
         for (at, point) in many.points.iter_mut().enumerate() {
             (point.values[1], point.figures) = (ParameterValue::Integer(at as i64), many_figures());
+            point.numbers = vec![None];
         }
         let values = [1, 9].map(ParameterValue::Integer).into();
         many.points.push(SweepPoint { values, ..many.points[0].clone() });
