@@ -3,10 +3,10 @@
 
     targets/forwarder/figures.py SWEEP [--tickscope target/release/tickscope] [--svg FILE]
 
-Ages are the sweep's own, the median of a point's trials; all other columns are what each trial's program counted, the
-median of the trials that are in a figure, and the age of user 0, the most popular. The paper's numbers are those of its
-text: its curves are pictures without a table, and nothing is read off them. Misaddressed shares stand beside those of
-Zipf users that move by a Poisson process: of each user's packets, those that meet a move within the mean delay, some
+Ages are the sweep's own, the median of a point's trials, and so is that of user 0, the most popular; all other columns
+are what each trial's program counted, the median of the trials that are in a figure. The paper's numbers are those of
+its text: its curves are pictures without a table, and nothing is read off them. Misaddressed shares stand beside those
+of Zipf users that move by a Poisson process: of each user's packets, those that meet a move within the mean delay, some
 0.0293 x moves a microsecond x delay of 1000 users. What the paper claims is judged by intervals; what they leave open,
 or what was refused, is not. --svg draws the panels. Exit code 1: a trial is in no figure.
 """
@@ -14,7 +14,6 @@ or what was refused, is not. --svg draws the panels. Exit code 1: a trial is in 
 import argparse
 import json
 import math
-import statistics
 import subprocess
 import sys
 
@@ -24,6 +23,7 @@ MOST_OFF = 0.3  # of the formula's share
 FEW_UNDER_WAY = 2  # packets: of so few that are paced evenly, fewer meet a move than of Poisson's
 MOST_DROPPED = 0.01  # of data, for a misaddressed share
 COLLAPSED = 10  # times the age under the lock that spins
+USERS, CDR = 1000, 0.1  # of a sweep in which they are no parameters
 PAPER = {
     "figure-3": (
         "3(a), section V: for R < 1 million/s the age falls with R, as R becomes large it grows; 1 to 10 us in all",
@@ -53,6 +53,8 @@ COUNTED = {
     "versions_most": "versions",
     "versions_bytes": "versions, bytes",
 }
+OWN = {"user_0_us", "by_formula", "keys_with_few"}
+NUMBERS = [*(name for name in COUNTED if name not in OWN), "delay_mean_ns"]  # of what its programs print
 WHOLE = {"achieved_pps", "keys_with_few", "fib_bytes", "versions_most", "versions_bytes"}
 
 
@@ -71,54 +73,45 @@ def expected_share(users, moves):
     return sum(1 / rank / of_all * -math.expm1(-moves / rank / of_all) for rank in ranks)
 
 
-def counted(tickscope, place, ages):
-    """What the program of a trial printed, keys of few updates, the most of any age, and the first age of each user."""
-    texts = [event["text"] for event in asked(tickscope, place)["events"] if event["what"] == "target"]
-    lines = [json.loads(text[text.index("{") :]) for text in texts if "{" in text]
-    if not lines:
-        sys.exit(f"{place}: expected a program's line of JSON among its events, found none. Sweep the forwarder")
-    line = lines[0]
-    moves_a_us = line["achieved_pps"] / 1e6 * line["cdr"] / (1 + line["cdr"])
-    found = [asked(tickscope, place, "--age", *points) for points in ages]
-    formula = expected_share(line["users"], moves_a_us * line["delay_mean_ns"] / 1000)
-    by_user = {}
-    for key in found[0]["age"].get("keys", []):
-        if key["ages"]:
-            ends = (key["ages"]["average"][f"{end}_ticks"] for end in ("estimate", "lo", "hi"))
-            by_user[key["key"]] = [end and end * 1e6 / found[0]["hertz"] for end in ends]
-    user_0 = by_user.get(0, [None])[0]
-    few = max(one["age"]["keys_with_few"] for one in found)
-    return line | {"keys_with_few": few, "by_formula": formula, "by_user": by_user, "user_0_us": user_0}
-
-
-def median(trials, name):
-    """The median of what trials have of that name; None: none has it."""
-    values = [trial[name] for trial in trials if trial.get(name) is not None]
-    return statistics.median(values) if values else None
+def users_of(tickscope, place, points):
+    """The average age of each user in a trial, us."""
+    found = asked(tickscope, place, "--age", *points)
+    ages = [key["ages"]["average"]["estimate_ticks"] for key in found["age"]["keys"] if key["ages"]]
+    return [age * 1e6 / found["hertz"] for age in ages]
 
 
 def told(value, name):
     return "-" if value is None else f"{value:.{0 if name in WHOLE else 2 if name.endswith('_us') else 5}f}"
 
 
-def row_of(table, point, trials, refused):
+def row_of(table, point):
     """What is known of a point: its parameters by name, ages as [median, low, high] in us, and medians of counts."""
     scale = 1e6 / table["hertz"] if table["hertz"] else None
     ages = [
         figure and [end and end * scale for end in (figure["ticks"], figure["lo_ticks"], figure["hi_ticks"])]
         for figure in point["figures"]
     ]
-    users = [trial["by_user"][0] for trial in trials if 0 in trial.get("by_user", {})]
-    user_0 = None
-    if users and all(None not in user for user in users):
-        middle = statistics.median(user[0] for user in users)
-        user_0 = [middle, min(user[1] for user in users), max(user[2] for user in users)]
+    keys = [measure.get("key") for measure in table["measures"]]
+    user_0 = ages[keys.index(0)] if 0 in keys else None
     values = dict(zip(table["parameters"], point["values"], strict=True))
-    counts = {name: median(trials, name) for name in [*COUNTED, "delay_mean_ns"]}
-    trials_of = f"{point['repetitions']} of {point['of']}"
-    return {"values": values, "trials": trials_of, "ages": ages, "user_0": user_0, "counts": counts} | {
-        "made": trials,
-        "refused": refused,
+    numbers = zip(table["fields"], point["numbers"], strict=True)
+    counts = dict.fromkeys([*COUNTED, *NUMBERS]) | {
+        field["field"]: number["value"] for field, number in numbers if number is not None
+    }
+    few = [figure["keys_with_few"] for figure in point["figures"] if figure]
+    counts |= {"keys_with_few": max(few, default=None), "user_0_us": user_0 and user_0[0]}
+    if counts["achieved_pps"] and counts["delay_mean_ns"] and counts["misaddressed_share"] is not None:
+        cdr = values.get("cdr", CDR)
+        moves_a_us = counts["achieved_pps"] / 1e6 * cdr / (1 + cdr)
+        counts["by_formula"] = expected_share(USERS, moves_a_us * counts["delay_mean_ns"] / 1000)
+    refused = [trial for trial in table["trials"] if trial["values"] == point["values"] and trial["state"] != "made"]
+    return {
+        "values": values,
+        "trials": f"{point['repetitions']} of {point['of']}",
+        "ages": [age for age, key in zip(ages, keys, strict=True) if key is None],
+        "user_0": user_0,
+        "counts": counts,
+        "refused": [trial["why"] for trial in refused],
     }
 
 
@@ -222,6 +215,16 @@ def claims_of_moves(rows):
 CLAIMS = {"figure-3": claims_of_3, "figure-4": claims_of_4, "location-age": claims_of_moves}
 
 
+def most_loaded(rows, trials):
+    """Values and folder of a trial at the highest rate at which the lock that spins has any; None: it has none."""
+    some = [row for row in rows if row["values"].get("fib") == "rwl-spin" and row["user_0"]]
+    if not some:
+        return None
+    values = max(some, key=lambda row: (row["values"]["rate"], row["values"].get("cdr", 0)))["values"]
+    made = [one for one in trials if one["state"] == "made" and one["values"] == [*values.values()]]
+    return values, made[0]["folder"]
+
+
 # ---- the whole -------------------------------------------------------------------------------------------------------
 
 
@@ -232,14 +235,9 @@ def main():
     parser.add_argument("--svg")
     given = parser.parse_args()
     table = asked(given.tickscope, given.sweep)
-    ages = [measure["age"] for measure in table["measures"]]
-    made = [trial for trial in table["trials"] if trial["state"] == "made"]
-    trials = [(trial["values"], counted(given.tickscope, f"{given.sweep}/{trial['folder']}", ages)) for trial in made]
+    ages = [measure["age"] for measure in table["measures"] if measure.get("key") is None]
     refused = [trial for trial in table["trials"] if trial["state"] != "made"]
-    rows = []
-    for at in table["points"]:
-        of = [line for values, line in trials if values == at["values"]]
-        rows.append(row_of(table, at, of, [one["why"] for one in refused if one["values"] == at["values"]]))
+    rows = [row_of(table, point) for point in table["points"]]
     heads = [f"age of {to}, us" for _, to in ages]
     print("\t".join([*table["parameters"], "trials", *heads, *COUNTED.values()]))
     for row in rows:
@@ -253,7 +251,9 @@ def main():
     for claim in PAPER.get(table["name"], ()):
         print(f"the paper, figure {claim}" if claim[0].isdigit() else f"the paper, {claim}")
     if given.svg:
-        panels.draw(given.svg, table["name"], rows, [to for _, to in ages])
+        users = most_loaded(rows, table["trials"]) if table["name"] == "figure-4" else None
+        found = users and (users[0], users_of(given.tickscope, f"{given.sweep}/{users[1]}", ages[0]))
+        panels.draw(given.svg, table["name"], rows, [to for _, to in ages], found)
     sys.exit(bool(refused))
 
 

@@ -125,26 +125,20 @@ def panels_of(name, rows, ends):
         yield f"versions at once{of}", "versions", lines_of(some, count("versions_most"))
 
 
-def users_of(rows, colours):
-    """Panel 4(c): each user's age at the highest rate at which the lock that spins has any."""
-    some = [row for row in rows if row["values"].get("fib") == "rwl-spin" and row["made"]]
-    if not some:
-        return None
-    row = max(some, key=lambda row: (row["values"]["rate"], row["values"].get("cdr", 0)))
-    ages = sorted(age[0] for age in row["made"][0]["by_user"].values())
-    points = [(rank, age, None, None) for rank, age in enumerate(ages, 1)]
-    of = ", ".join(str(value) for value in row["values"].values())
+def panel_of_users(values, ages, colours):
+    """Panel 4(c): each user's age in a trial at those parameters."""
+    points = [(rank, age, None, None) for rank, age in enumerate(sorted(ages), 1)]
+    of = ", ".join(str(value) for value in values.values())
     return panel(f"4(c) age of each user at {of}", "users by their age", "us", {"rwl-spin": points}, colours, True)
 
 
-def draw(file, name, rows, ends):
-    """Writes all panels of that figure."""
+def draw(file, name, rows, ends, users=None):
+    """Writes all panels of that figure; `users`: parameters of a trial, and the age of each of its users."""
     found = list(panels_of(name, rows, ends))
     names = list(dict.fromkeys(row["values"].get("fib", "no table") for row in rows))
     colours = {one: COLOURS[at % len(COLOURS)] for at, one in enumerate(names)}
     drawn = [panel(title, "R, packets a second", unit, lines, colours) for title, unit, lines in found]
-    users = users_of(rows, colours) if name == "figure-4" else None
-    drawn += [users] if users else []
+    drawn += [panel_of_users(*users, colours)] if users else []
     across = 3 if len(drawn) > 2 else 2
     height = HIGH * math.ceil(len(drawn) / across) + 34
     parts = [

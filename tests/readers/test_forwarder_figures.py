@@ -15,34 +15,31 @@ sys.path.insert(0, str(ROOT / "targets/forwarder"))
 figures = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(figures)
 
-LINE = {"achieved_pps": 1_100_000, "cdr": 0.1, "users": 1000, "delay_mean_ns": 2000, "misaddressed_share": 0.0051}
+LINE = {"achieved_pps": 1_100_000, "delay_mean_ns": 2000, "misaddressed_share": 0.0051, "data_drop_share": None}
 LINE |= {"fib_bytes": 4096, "versions_most": 51}
 
 
 def answers(*words):
     """What `tickscope show` says of a sweep of one rate, one of whose two trials was refused."""
     if "--age" in words:
-        ages = {"average": {"estimate_ticks": 20_000, "lo_ticks": 19_000, "hi_ticks": 21_000}}
-        key = {"key": 0, "ages": ages}
-        return {"hertz": 2_000_000_000, "age": {"keys_with_few": 7, "keys": [key, {"key": 1, "ages": None}]}}
-    if words[-1] == "sweep/trial-0001":
-        return {"events": [{"what": "target", "text": f"command of node printed: {json.dumps(LINE)}"}]}
-    made = {"number": 1, "values": [1000], "state": "made", "folder": "trial-0001", "why": None}
-    refused = {"number": 2, "values": [1000], "state": "failed", "folder": None, "why": "it was stalled"}
-    point = {
-        "values": [1000],
-        "repetitions": 1,
-        "of": 2,
-        "figures": [{"ticks": 5000, "lo_ticks": 4990, "hi_ticks": None}],
-    }
-    measures = [{"age": ["node.generated", "node.received"], "of": "average"}]
-    table = {"name": "figure-4", "hertz": 2_000_000_000, "parameters": ["rate"], "measures": measures}
-    return table | {"points": [point], "trials": [made, refused]}
+        assert words == ("sweep/trial-0001", "--age", "node.generated", "node.received")
+        keys = [{"key": 0, "ages": {"average": {"estimate_ticks": 20_000}}}, {"key": 1, "ages": None}]
+        return {"hertz": 2_000_000_000, "age": {"keys": keys}}
+    values = [1000, "rwl-spin"]
+    made = {"number": 1, "values": values, "state": "made", "folder": "trial-0001", "why": None}
+    refused = {"number": 2, "values": values, "state": "failed", "folder": None, "why": "it was stalled"}
+    age = {"ticks": 5000, "lo_ticks": 4990, "hi_ticks": None, "keys_with_few": 7}
+    numbers = [number and {"value": float(number)} for number in LINE.values()]
+    figures_of = {"figures": [age, age | {"ticks": 20_000, "keys_with_few": 0}], "numbers": numbers}
+    measures = [{"age": ["node.generated", "node.received"], "of": "average", **more} for more in ({}, {"key": 0})]
+    table = {"name": "figure-4", "hertz": 2_000_000_000, "parameters": ["rate", "fib"], "measures": measures}
+    table |= {"fields": [{"field": name, "node": None, "unit": None} for name in LINE]}
+    return table | {"points": [{"values": values, "repetitions": 1, "of": 2} | figures_of], "trials": [made, refused]}
 
 
-def test_a_row_has_its_figures_its_counts_and_the_share_by_the_formula(monkeypatch, capsys):
+def test_a_row_has_its_figures_its_counts_and_the_share_by_the_formula(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(figures, "asked", lambda _, *words: answers(*words))
-    monkeypatch.setattr("sys.argv", ["figures.py", "sweep"])
+    monkeypatch.setattr("sys.argv", ["figures.py", "sweep", "--svg", str(tmp_path / "f.svg")])
     with pytest.raises(SystemExit) as ended:
         figures.main()
     head, row, *rest = capsys.readouterr().out.splitlines()
@@ -54,17 +51,18 @@ def test_a_row_has_its_figures_its_counts_and_the_share_by_the_formula(monkeypat
     assert row["by formula"] == f"{sum(p * (1 - math.exp(-p * 0.1 * 2)) for p in shares):.5f}"
     assert (row["age of user 0, us"], row["versions"], row["table, bytes"]) == ("10.00", "51", "4096")
     assert (row["sent/s"], row["data drops"]) == ("1100000", "-")
-    assert rest[0] == "in no figure: trial 2, [1000]: it was stalled"
+    assert rest[0] == "in no figure: trial 2, [1000, 'rwl-spin']: it was stalled"
     assert any(line.startswith("the paper, figure 4(f)") for line in rest)
     assert ended.value.code == 1
+    assert "4(c) age of each user at 1000, rwl-spin" in (tmp_path / "f.svg").read_text()
 
 
 def row(rate, age=None, fib="rwl-spin", refused=(), **counts):
     """A point as figures.py has it, with an interval for its ages."""
-    counts = dict.fromkeys([*figures.COUNTED, "delay_mean_ns"]) | counts
+    counts = dict.fromkeys([*figures.COUNTED, *figures.NUMBERS]) | counts
     values = {"rate": rate, "fib": fib, "cdr": 0.1}
     found = {"values": values, "trials": "1 of 1", "ages": [age, age], "user_0": age, "counts": counts}
-    return found | {"made": [], "refused": list(refused)}
+    return found | {"refused": list(refused)}
 
 
 @pytest.mark.parametrize(
