@@ -33,11 +33,12 @@ if TYPE_CHECKING:
         open,
     )
     from tickscope.runs import Runs
+    from tickscope.uploads import upload
 
 # What a measured program does not carry: DuckDB and pyarrow are imported when a run is opened.
 _LATER = (
     dict.fromkeys(("ClockMap", "Segment"), "clock_map")
-    | {"Runs": "runs"}
+    | {"Runs": "runs", "upload": "uploads"}
     | dict.fromkeys(
         ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "compare", "open"),
         "run",
@@ -65,6 +66,7 @@ __all__ = [
     "point",
     "section",
     "stats",
+    "upload",
 ]
 
 

@@ -4,7 +4,7 @@ Idea: `digests.json`, which a run gets at its end, names every file with its siz
 what was never uploaded, cut short or changed shows. The core judges the copy as it judges any run. Assumes: an address
 that pyarrow reads, such as `s3://BUCKET/RUN`, the options of its filesystem after `?`. Guarantees: a file that storage
 does not have is missing in the copy, by name; one that it fails to hand out is an error with its address. Deliberately
-absent: writing.
+absent: which files are sent, `uploads`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Copy:
             )
         (self.root / MANIFEST).write_bytes(manifest)
         (self.root / DIGESTS).write_bytes(digests)
-        self.files = {file.path: file for file in _entries(digests, address)}
+        self.files = {file.path: file for file in entries(digests, address)}
         self.is_whole = stamps or sum(file.bytes for file in self.files.values()) <= WHOLE_BYTES
         self._bring()
 
@@ -150,6 +150,28 @@ class Storage:
 
         self._opened(path, copy)
 
+    def put(self, path: str, content: bytes) -> None:
+        """Writes a whole file, with the folders above it where storage has folders."""
+        place = f"{self.place}/{path}"
+        try:
+            if isinstance(self._files, fs.LocalFileSystem):
+                self._files.create_dir(place.rpartition("/")[0], recursive=True)
+            with self._files.open_output_stream(place) as file:
+                file.write(content)
+        except OSError as why:
+            where = f"{shown(self.address)}/{path}"
+            raise _tickscope.TickscopeError(
+                f"cannot write {where}: {why}; upload the run again, what is there stays"
+            ) from None
+
+    def lacking(self, files: list[Stored]) -> list[Stored]:
+        """Those of the files that are not there, or of another size."""
+        try:
+            found = self._files.get_file_info([f"{self.place}/{file.path}" for file in files])
+        except OSError as why:
+            raise self._failed("", why) from None
+        return [file for file, info in zip(files, found, strict=True) if info.size != file.bytes]
+
     def runs(self, pattern: str) -> list[str]:
         """Names of the folders here that match, and hold a run."""
         try:
@@ -195,7 +217,8 @@ def _is_of_programs(path: str) -> bool:
     return table == "stamps" and len(folders) == 3 and not _tickscope.is_own_point(folders[1].removeprefix("point="))
 
 
-def _entries(digests: bytes, address: str) -> list[Stored]:
+def entries(digests: bytes, address: str) -> list[Stored]:
+    """The files that a `digests.json` names."""
     try:
         listed = json.loads(digests)["files"]
         files = [Stored(str(file["path"]), int(file["bytes"]), str(file["xxh3_128"])) for file in listed]

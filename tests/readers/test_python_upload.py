@@ -1,0 +1,123 @@
+"""Runs on their way into object storage: killed at any file, damaged, refused; each stamp once, or no run at all.
+
+Addresses are of this machine (`file://`) everywhere, and of an S3 server where moto is (`scripts/setup.sh spark`).
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tickscope
+from pyarrow import fs
+from test_python_spark import table_of
+from test_python_storage import needs_moto, server, started  # noqa: F401
+from tickscope.storage import DIGESTS
+
+OPTIONS = "endpoint_override=127.0.0.1:{}&scheme=http&region=us-east-1&allow_bucket_creation=true"
+KILLED = """
+import os, sys
+import tickscope
+from tickscope.storage import Storage
+tickscope.upload.__globals__["_AT_ONCE"] = 1
+run, address, files, part = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "part"
+whole, sent = Storage.put, []
+def put(storage, path, content):
+    if len(sent) == files:
+        if part and address.startswith("file://"):
+            whole(storage, path, content[: len(content) // 2])
+        elif part:
+            stream = storage._files.open_output_stream(f"{storage.place}/{path}")
+            stream.write(content[: len(content) // 2])
+        os.kill(os.getpid(), 9)
+    sent.append(path)
+    whole(storage, path, content)
+Storage.put = put
+tickscope.upload(run, address)
+"""
+
+
+def killed(run, address, files, part=True):
+    """Sends so many files, and half of the next one, before it is killed."""
+    words = [sys.executable, "-c", KILLED, str(run), address, str(files), "part" if part else "whole"]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == -9
+
+
+def listed(run):
+    return [file["path"] for file in json.loads((run / DIGESTS).read_text())["files"]]
+
+
+def goes_on_after_kills(run, address):
+    """Kills at the first file, within, before and at the last one; then goes on."""
+    files = len(listed(run)) + 1
+    for number in (0, 1, 3, files - 7, 1, 0):
+        killed(run, address, number)
+        with pytest.raises(tickscope.TickscopeError, match="found none|is not uploaded wholly"):
+            tickscope.open(address)
+    sent = tickscope.upload(run, address)
+    assert 0 < sent < files
+    assert tickscope.upload(run, address) == 0
+    stored = tickscope.open(address)
+    assert table_of(stored) == table_of(tickscope.open(run))
+    for name in listed(run):
+        if name.split("/")[0] in ("stamps", "traces", "brackets"):
+            assert (stored.root / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_an_upload_that_was_killed_is_no_run_and_goes_on_to_the_same_bytes(swinging_run, tmp_path):
+    goes_on_after_kills(swinging_run, f"file://{tmp_path}/sent")
+
+
+@needs_moto
+def test_an_upload_to_s3_that_was_killed_is_no_run_and_goes_on_to_the_same_bytes(swinging_run, server):  # noqa: F811
+    options = OPTIONS.format(server[1])
+    storage, _ = fs.FileSystem.from_uri(f"s3://runs/none?{options}")
+    storage.create_dir("runs", recursive=False)
+    goes_on_after_kills(swinging_run, f"s3://runs/killed?{options}")
+
+
+@needs_moto
+def test_storage_that_fails_while_a_run_is_sent_is_named(swinging_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    process, port = started(tmp_path / "log")
+    options = OPTIONS.format(port)
+    try:
+        storage, _ = fs.FileSystem.from_uri(f"s3://runs/none?{options}")
+        storage.create_dir("runs", recursive=False)
+        killed(swinging_run, f"s3://runs/fails?{options}", 3)
+    finally:
+        process.kill()
+        process.wait()
+    with pytest.raises(tickscope.TickscopeError, match=r"cannot (read|write) s3://runs/fails"):
+        tickscope.upload(swinging_run, f"s3://runs/fails?{options}")
+
+
+def test_a_file_that_storage_does_not_take_is_named_and_the_others_stay(swinging_run, tmp_path):
+    blocked = [name for name in listed(swinging_run) if name.startswith("traces/")][-1]
+    (tmp_path / "sent" / blocked).mkdir(parents=True)
+    with pytest.raises(tickscope.TickscopeError, match=rf"cannot write file://.*/{blocked}: .*; upload the run again"):
+        tickscope.upload(swinging_run, f"file://{tmp_path}/sent")
+    assert not (tmp_path / "sent" / DIGESTS).exists()
+    (tmp_path / "sent" / blocked).rmdir()
+    assert tickscope.upload(swinging_run, f"file://{tmp_path}/sent") < len(listed(swinging_run))
+    assert table_of(tickscope.open(f"file://{tmp_path}/sent")) == table_of(tickscope.open(swinging_run))
+
+
+def test_what_is_no_whole_run_or_goes_where_another_is_is_refused(swinging_run, steady_run, tmp_path):
+    copy = pathlib.Path(shutil.copytree(swinging_run, tmp_path / "copy"))
+    (segment, *_) = copy.glob("stamps/*/point=received/part-*.parquet")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    with pytest.raises(tickscope.TickscopeError, match=r"expected .*point=received.* digest .*, found .*Restore it"):
+        tickscope.upload(copy, f"file://{tmp_path}/sent")
+    assert not (tmp_path / "sent" / DIGESTS).exists()
+    segment.write_bytes(whole)
+    tickscope.upload(copy, f"file://{tmp_path}/sent")
+    with pytest.raises(tickscope.TickscopeError, match=r"nothing or this run at file://.*/sent, found another"):
+        tickscope.upload(steady_run, f"file://{tmp_path}/sent")
+    (copy / DIGESTS).unlink()
+    with pytest.raises(tickscope.TickscopeError, match="that has come to its end, found .*it has no digests.json"):
+        tickscope.upload(copy, f"file://{tmp_path}/other")
+    assert not (tmp_path / "other").exists()
