@@ -4,13 +4,18 @@ mod site;
 
 use serde_json::Value;
 use site::{Ended, Site, c_program, tickscope};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tickscope_store::Run;
+use tickscope_tick::Injection;
 
 /// Words of the command where no core is its own: one thread does all in turn, so nothing depends on the machine.
 const ANYWHERE: &str = "\"--scheduling\", \"shared\", \"--layout\", \"single\", \"--users\", \"20\"";
+
+/// Users of a trial, of whom some have so few packets that no two come in one batch.
+const USERS: i64 = 200;
 
 fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -97,6 +102,90 @@ fn e2e_ages_between_source_and_forwarder_are_one_way_with_a_bound_and_of_what_bo
     for age in [&there, &back, &moves] {
         assert!(ends(age)[0] < ends(age)[1], "no age is known without an error: {age}");
     }
+}
+
+/// Data packets by user: true ticks of generation and of arrival at the forwarder, in the order of the latter.
+fn true_updates(run: &Run) -> BTreeMap<i64, Vec<[i64; 2]>> {
+    let read = |place: &str| run.stamps(&place.parse().unwrap()).unwrap().read_all().unwrap();
+    let injected = run.manifest().nodes.iter().find_map(|node| node.injected.as_ref()).unwrap();
+    let injection: Injection = injected.parse().unwrap();
+    let generated = read("source.generated");
+    let generated: BTreeMap<i64, i64> = generated.id.into_iter().zip(generated.tick).collect();
+    let (arrived, mut updates) = (read("forwarder.arrived"), BTreeMap::<i64, Vec<[i64; 2]>>::new());
+    for (id, tick) in arrived.id.into_iter().zip(arrived.tick) {
+        let (true_tick, _) = injection.invert(tick).unwrap();
+        updates.entry(id % USERS).or_default().push([generated[&id], true_tick]);
+    }
+    updates.values_mut().for_each(|of_user| of_user.sort_by_key(|[_, arrived]| *arrived));
+    updates
+}
+
+/// Average and mean peak age of a user from `first` to `last`, ticks: the area under the sawtooth, by definition.
+fn true_age(updates: &[[i64; 2]], [first, last]: [i64; 2]) -> [f64; 2] {
+    let (mut area, mut peaks, mut freshest, mut at) = (0_i128, Vec::new(), i64::MIN, first);
+    let below = |from: i64, to: i64, freshest: i64| {
+        let [from, to] = [from, to].map(|tick| i128::from(tick - freshest));
+        (to - from) * (to + from)
+    };
+    for &[generated, arrived] in updates.iter().filter(|[_, arrived]| *arrived <= last) {
+        if generated <= freshest {
+            continue;
+        }
+        if arrived > first {
+            area += below(at, arrived, freshest);
+            peaks.push((arrived - freshest) as f64);
+            at = arrived;
+        }
+        freshest = generated;
+    }
+    area += below(at, last, freshest);
+    [area as f64 / (2 * (last - first)) as f64, peaks.iter().sum::<f64>() / peaks.len() as f64]
+}
+
+#[test]
+fn e2e_the_true_one_way_age_lies_within_its_bound_whatever_the_clock_of_the_forwarder_shows() {
+    let mut bounded_peaks = 0;
+    for map in [
+        "offset = 70000000000, drift_ppb = 12500, wander_ppb = 0, wander_period = 20000000000",
+        "offset = -40000000, drift_ppb = -9000, wander_ppb = 100, wander_period = 20000000000",
+    ] {
+        let site = Site::new("forwarder-truth");
+        let few = format!("\"--scheduling\", \"shared\", \"--users\", \"{USERS}\", \"--packets\", \"8000\"");
+        let inject = format!("name = \"forwarder\"\ninject = {{ {map} }}\ncommand");
+        let replaced = [
+            ("\"--seconds\", \"{seconds}\"", few.as_str()),
+            ("seconds = 0.5", "seconds = 60"),
+            ("\"50000\"", "\"5000\""),
+            ("reference = \"source\"", "reference = \"source\"\nsame_boot = \"ignore\""),
+            ("name = \"forwarder\"\ncommand", inject.as_str()),
+        ];
+        let ended = Ended::of(&mut site.run_command(&experiment("forwarder-two.toml", &replaced)));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let there = age(&site, "source.generated", "forwarder.arrived");
+        let updates = true_updates(&site.opened());
+        let counted = there["keys"].as_array().unwrap().iter().filter(|user| user["ages"].is_object());
+        let counted: Vec<(&Value, &Vec<[i64; 2]>)> =
+            counted.map(|user| (&user["ages"], &updates[&user["key"].as_i64().unwrap()])).collect();
+        let first = counted.iter().map(|(_, updates)| updates[0][1]).max().unwrap();
+        let last = updates.values().map(|updates| updates[updates.len() - 1][1]).max().unwrap();
+        let ends = |age: &Value| Some([age["lo_ticks"].as_f64()?, age["hi_ticks"].as_f64()?]);
+        let within = |[lo, hi]: [f64; 2], truth: f64| lo < hi && lo - 1.0 <= truth && truth <= hi + 1.0;
+        let mut sum = 0.0;
+        for (found, updates) in &counted {
+            let [average, peak] = true_age(updates, [first, last]);
+            sum += average;
+            assert!(ends(&found["average"]).is_some_and(|ends| within(ends, average)), "{average}: {found}");
+            // Two packets of a user that arrived in one batch leave the order open, and the peaks without ends.
+            if let Some(ends) = ends(&found["peak"]) {
+                bounded_peaks += 1;
+                assert!(within(ends, peak), "{peak}: {found}");
+            }
+        }
+        let (mean, found) = (sum / counted.len() as f64, &there["over_keys"]["average"]);
+        assert!(ends(found).is_some_and(|ends| within(ends, mean)), "{mean}: {found}");
+        assert_eq!(there["counted_keys"].as_u64(), Some(counted.len() as u64), "{there}");
+    }
+    assert!(bounded_peaks > 0, "every user had two packets in a batch");
 }
 
 /// The sweep's run file with two small loads and two primitives; `more` are words of the command.
