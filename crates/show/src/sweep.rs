@@ -184,7 +184,7 @@ fn as_printed(fields: &[PrintedField]) -> String {
     match names.is_empty() {
         true => String::new(),
         false => format!(
-            "{}: as the program printed it, which tickscope does not bound; brackets hold the spread of repetitions \
+            "{}: as the program printed it, which tickscope does not bound; its interval is the spread of repetitions \
              alone.",
             names.join("; ")
         ),
