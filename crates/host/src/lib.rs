@@ -4,7 +4,8 @@
 //! it moves, so how wide a reading is. [`host_clocks`]: has somebody stepped, slewed or suspended its clocks meanwhile?
 //! [`clock_monitor`], [`step_alarm`] and [`posix_clock`] serve that; they alone hold nanoseconds, because the kernel's
 //! clocks count them. [`affinity`]: on which processor this thread runs; [`busy_processes`]:
-//! a background load; [`kernel_trace`], [`trace_instance`]: what the kernel says that it did on each core;
+//! a background load; [`kernel_trace`], [`trace_instance`]: what the kernel says that it did on each core,
+//! [`switch_count`]: whether it left out a switch;
 //! [`host_realtime`], [`vmclock`]: what the hypervisor lets a guest see of time.
 //!
 //! Guarantees: what a host lacks is a [`Finding`] with what was expected and found, never a smaller promise in silence.
@@ -24,6 +25,7 @@ pub mod posix_clock;
 pub mod sharing;
 pub mod step;
 pub mod step_alarm;
+pub mod switch_count;
 pub mod trace_instance;
 pub mod vmclock;
 
