@@ -4,8 +4,9 @@
 //! which the thread of one of the two ran between them, or an interrupt, a softirq or a page fault held up that thread.
 //! A whole is disturbed if a stage of its path is. Assumes: nothing; the rows are compared with raw ticks of the same
 //! counter.
-//! Guarantees: a trace of which something is not known counts as unknown, and is in no figure of those without;
-//! nothing is removed: the figures of all stand beside. Deliberately absent: whether it would have been faster.
+//! Guarantees: a trace that nothing is known to have disturbed, and of which something is not known, counts as unknown
+//! and is in no figure of those without; nothing is removed: the figures of all stand beside. Deliberately absent:
+//! whether it would have been faster.
 
 mod cores;
 pub(crate) mod pauses;

@@ -3,6 +3,8 @@
 //! Assumes: lines are of one core, in its order, and their time-stamps are raw ticks (`trace_clock` is `x86-tsc`).
 //! Guarantees: a line that is not understood is told as lost, never left out in silence; what was open when something
 //! was lost is closed there, and nothing is paired across it; a task's name may hold any byte, ends of lines too.
+//! Assumes, where an event shows a switch that the trace left out: it is the only one since the event before; whoever
+//! trusts what follows has [`crate::switch_count`] compare the trace with the kernel's own count.
 //! Deliberately absent: files, and judging what disturbed whom.
 
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ pub enum Class {
     Softirq,
     /// A page fault of a program.
     Fault,
+    /// A task came to the core, which nobody had, at some time between both ticks.
+    Arrived,
     /// The kernel did not tell what happened.
     Lost,
 }
@@ -189,6 +193,8 @@ pub struct Core {
     torn_lines: u64,
     /// Lines that were lost or not understood since [`Core::take_lost`].
     lost: BTreeMap<&'static str, u64>,
+    /// First and last tick at which each switch may have been, since [`Core::take_switches`].
+    switches: Vec<[i64; 2]>,
 }
 
 /// A task that has a core.
@@ -255,6 +261,7 @@ impl Core {
                 self.task_until(tick, departure, sink);
                 self.task = Some(Running { thread: next, name, begin: tick, confirmed: tick });
                 self.known.get_or_insert(tick);
+                self.switches.push([tick; 2]);
             }
             TraceLine::Entry(edge) => {
                 self.confirm(edge.tick, edge.thread, line, sink);
@@ -272,20 +279,25 @@ impl Core {
     }
 
     /// Every event says which task has the core. Where that is another than the last switch said, the kernel did not
-    /// tell of a switch, as it now and then does: since the last event that agrees, nobody knows who had the core.
+    /// tell of a switch, as it now and then does: since the last event that agrees, nobody knows which of the two had
+    /// the core; where the first is nobody, the other came at some time in between.
     fn confirm(&mut self, tick: i64, thread: i32, line: &[u8], sink: &mut impl FnMut(Lasted)) {
         let Some(running) = &mut self.task else { return };
         if running.thread == thread {
             running.confirmed = tick.max(running.confirmed);
             return;
         }
-        let (begin, from) = (running.begin, running.confirmed);
+        let (begin, from, was_nobodys) = (running.begin, running.confirmed, running.thread == 0);
         if begin < from {
             self.task_until(from, None, sink);
         }
-        let what = UNTOLD_SWITCH.into();
-        sink(Lasted { class: Class::Lost, begin: from, end: tick.max(from), what, thread: 0, departure: None });
-        let name = String::from_utf8_lossy(line.get(..NAME_BYTES).unwrap_or_default()).trim_start().into();
+        let name = String::from_utf8_lossy(line.get(..NAME_BYTES).unwrap_or_default()).trim_start().to_owned();
+        let (class, what, comes) = match was_nobodys {
+            true => (Class::Arrived, name.clone(), thread),
+            false => (Class::Lost, UNTOLD_SWITCH.into(), 0),
+        };
+        sink(Lasted { class, begin: from, end: tick.max(from), what, thread: comes, departure: None });
+        self.switches.push([from, tick.max(from)]);
         self.task = Some(Running { thread, name, begin: tick, confirmed: tick });
     }
 
@@ -343,6 +355,11 @@ impl Core {
             sink(Lasted { class: Class::Task, begin: *begin, end: tick, what, thread, departure: None });
             *begin = tick;
         }
+    }
+
+    /// First and last tick at which each switch may have been that the trace shows since the last call.
+    pub fn take_switches(&mut self) -> impl Iterator<Item = [i64; 2]> {
+        self.switches.drain(..)
     }
 
     /// What was lost since the last call, in words. The kernel hands out whole events, so a line that is still not
@@ -488,6 +505,25 @@ mod tests {
         let (_, all) = lasted(&[SWITCH, SWITCH.replace(" 1000:", " 1100:").as_str()]);
         assert_eq!(all[0], one(Class::Lost, [1000, 1100], "a switch that the kernel did not tell", 0));
         assert_eq!(all.len(), 2, "the one that had it at its end is told for that instant: {all:?}");
+    }
+
+    #[test]
+    fn a_task_that_shows_up_where_nobody_had_the_core_came_at_some_time_since() {
+        let idle = SWITCH.replace("next_comm=rcu_preempt next_pid=15", "next_comm=swapper/1 next_pid=0");
+        let (mut core, mut all) = lasted(&[
+            &idle,
+            "          <idle>-0      [001] d.h.. 1010: call_function_single_entry: vector=251",
+            "          <idle>-0      [001] d.h.. 1012: call_function_single_exit: vector=251",
+            &SWITCH.replace("rustc-10468", "  srv-77   ").replace(" 1000:", " 1030:"),
+        ]);
+        assert_eq!(core.take_switches().collect::<Vec<_>>(), [[1000; 2], [1012, 1030], [1030; 2]]);
+        assert_eq!(core.take_switches().count(), 0);
+        core.close(1090, &mut |one| all.push(one));
+        all.retain(|one| one.class != Class::Interrupt);
+        let left = Lasted { departure: Some(Departure::Preempted), ..one(Class::Task, [1030, 1030], "srv", 77) };
+        let expected =
+            [one(Class::Arrived, [1012, 1030], "srv", 77), left, one(Class::Task, [1030, 1090], "rcu_preempt", 15)];
+        assert_eq!(all, expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::fs;
 
 use tickscope_counter::NodeCounter;
-use tickscope_host::kernel_trace::{Class, Core, Lasted};
+use tickscope_host::kernel_trace::{Class, Core, Lasted, UNTOLD_SWITCH};
 use tickscope_host::trace_instance::{TraceEvents, TraceInstance, sweep};
 use tickscope_tick::Ordering;
 
@@ -42,7 +42,12 @@ impl KernelRecord {
         let until = self.counter.read(Ordering::Before);
         let mut events = Vec::new();
         for (at, (number, core)) in self.cores.iter_mut().enumerate() {
-            let mut sink = |event: Lasted| {
+            let mut sink = |mut event: Lasted| {
+                if event.class == Class::Arrived {
+                    // Nobody counts the switches of a window, so that another task may have come and gone before.
+                    let what = UNTOLD_SWITCH.into();
+                    event = Lasted { class: Class::Lost, what, thread: 0, ..event };
+                }
                 if event.end >= from {
                     events.push((*number, event));
                 }

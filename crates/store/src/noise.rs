@@ -22,7 +22,8 @@ columns! {
         /// Tick when it was over; of a fault, which the kernel tells once, its beginning.
         end: i64,
         /// `task`: a task had the core; `interrupt`, `softirq`, `fault`: the task there was interrupted; `recorded`:
-        /// all of the core was seen; `lost`: part of that was not.
+        /// all of the core was seen; `lost`: part of that was not; `arrived`: a task came to the core, which nobody
+        /// had, at some time from `begin` to `end`.
         class: NoiseClass,
         /// The task's name, the interrupt's or that of the softirq; of what was lost, why.
         what: String,
@@ -50,16 +51,19 @@ pub enum NoiseClass {
     Recorded,
     /// Something was not seen there: nothing is known of it.
     Lost,
+    /// A task came to the core, which nobody had, at some time in between; nobody else did.
+    Arrived,
 }
 
 impl NoiseClass {
-    const NAMES: [(Self, &str); 6] = [
+    const NAMES: [(Self, &str); 7] = [
         (Self::Task, "task"),
         (Self::Interrupt, "interrupt"),
         (Self::Softirq, "softirq"),
         (Self::Fault, "fault"),
         (Self::Recorded, "recorded"),
         (Self::Lost, "lost"),
+        (Self::Arrived, "arrived"),
     ];
 
     /// The name in files.

@@ -1,10 +1,12 @@
 //! What happened on a host's cores, for questions about the time between two stamps.
 //!
 //! Idea: a stamp's core is the one on which its thread ran at its tick; the cores on which the two threads ran between
-//! their stamps count as well. Assumes: rows are of one host. Guarantees: where the core of a stamp is not known,
-//! something on one of these cores was not seen, or a thread may have run where nobody saw it, nothing is answered;
-//! otherwise the answer is what asking every row would say. Deliberately absent: waits for a core on which the thread
-//! did not get to run, which no row tells of.
+//! their stamps count as well. A task that came to an idle core without a switch to it had that core from some time
+//! between two ticks on: whether it disturbs what ends before the later one is not known. Assumes: rows are of one
+//! host. Guarantees: what is known to disturb is always answered; where nothing is, and the core of a stamp is not
+//! known, something on one of these cores was not seen, or a thread may have run where nobody saw it, nothing is
+//! answered; otherwise the answer is what asking every row would say. Deliberately absent: waits for a core on which
+//! the thread did not get to run, which no row tells of.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,6 +38,15 @@ struct OneCore {
     happened: Vec<Happened>,
     /// By position there: the latest end up to it.
     latest: Vec<i64>,
+    /// Tasks that came to it at some time between two ticks, in order.
+    arrived: Vec<Arrived>,
+}
+
+/// A task came to an idle core at some time in between.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Arrived {
+    ticks: [i64; 2],
+    thread: i32,
 }
 
 /// A thread had a core.
@@ -45,6 +56,34 @@ struct Ran {
     core: i32,
     /// It wanted to go on at its end, for certain.
     preempted: bool,
+    /// It came at some time in between, and stayed.
+    is_arrival: bool,
+}
+
+impl Ran {
+    /// Whether it had the core at or before that tick for certain.
+    fn has_arrived_by(self, tick: i64) -> bool {
+        !self.is_arrival || self.ticks[1] <= tick
+    }
+}
+
+/// Cores on which one of two threads ran.
+struct RanOn {
+    for_certain: Vec<i32>,
+    /// One of them came there by then, or later.
+    perhaps: Vec<i32>,
+}
+
+impl RanOn {
+    /// Each core once.
+    fn ordered(mut self) -> Self {
+        for cores in [&mut self.for_certain, &mut self.perhaps] {
+            cores.sort_unstable();
+            cores.dedup();
+        }
+        self.perhaps.retain(|core| !self.for_certain.contains(core));
+        self
+    }
 }
 
 /// How long something had a core.
@@ -87,11 +126,12 @@ impl Cores {
             match class {
                 NoiseClass::Recorded => of.seen.push([begin, end]),
                 NoiseClass::Lost => lost.entry(core).or_default().push([begin, end]),
+                NoiseClass::Arrived => of.arrived.push(Arrived { ticks: [begin, end], thread }),
                 NoiseClass::Softirq if CARRIERS.contains(&what.as_str()) => {}
                 _ => {
                     let is_task = class == NoiseClass::Task;
                     if is_task {
-                        let ran = Ran { ticks: [begin, end], core, preempted: preempted == Some(1) };
+                        let ran = Ran { ticks: [begin, end], core, preempted: preempted == Some(1), is_arrival: false };
                         cores.running.entry(thread).or_default().push(ran);
                     }
                     let next = names.len();
@@ -104,6 +144,7 @@ impl Cores {
             core.order(lost.remove(number).unwrap_or_default());
         }
         cores.running.values_mut().for_each(|of| of.sort_unstable());
+        cores.arrive();
         let mut all: Vec<_> = names.into_iter().collect();
         all.sort_unstable_by_key(|(_, at)| *at);
         cores.names = all.into_iter().map(|(name, _)| name).collect();
@@ -112,46 +153,71 @@ impl Cores {
         cores
     }
 
+    /// A task that came to a core at some time in between may have had it since it left the one before.
+    fn arrive(&mut self) {
+        let mut ran = Vec::new();
+        for (&number, core) in &mut self.cores {
+            for Arrived { ticks: [from, to], thread } in &mut core.arrived {
+                let before =
+                    self.running.get(thread).map_or(&[][..], |of| &of[..of.partition_point(|ran| ran.ticks[0] < *to)]);
+                *from = before.iter().map(|ran| ran.ticks[1]).fold(*from, i64::max).min(*to);
+                ran.push((*thread, Ran { ticks: [*from, *to], core: number, preempted: false, is_arrival: true }));
+            }
+            core.arrived.sort_unstable();
+        }
+        for (thread, ran) in ran {
+            let of = self.running.entry(thread).or_default();
+            of.insert(of.partition_point(|other| *other < ran), ran);
+        }
+    }
+
     /// The class and the name with that number.
     pub(super) fn name(&self, name: usize) -> &(NoiseClass, String) {
         &self.names[name]
     }
 
     /// Hands to `sink` what disturbed two stamps' threads between them, and for how many ticks, on all cores on which
-    /// the two ran: tasks besides those of `own`, and what interrupted one of the two threads. `None`: it is not known.
+    /// the two ran: tasks besides those of `own`, and what interrupted one of the two threads. `None`: nothing is
+    /// known to have disturbed them, and not all is known.
     pub(super) fn between(&self, ends: [Stamped; 2], own: &[i32], mut sink: impl FnMut(usize, Took)) -> Option<()> {
         let [from, to] = ends;
         let (lo, hi) = (from.tick.min(to.tick), from.tick.max(to.tick));
-        let mut numbers = vec![self.core_of(from)?, self.core_of(to)?];
+        let mut ran = RanOn { for_certain: vec![self.core_of(from)?, self.core_of(to)?], perhaps: Vec::new() };
+        let mut is_known = true;
         for thread in [from.thread, to.thread] {
-            self.add_cores_of(thread, [lo, hi], &mut numbers)?;
+            is_known &= self.add_cores_of(thread, [lo, hi], &mut ran).is_some();
         }
-        numbers.sort_unstable();
-        numbers.dedup();
-        let of = |core: i32| Some((core, self.cores.get(&core)?));
-        let cores: Vec<(i32, &OneCore)> = numbers.into_iter().filter_map(of).collect();
-        if !cores.iter().all(|(_, core)| core.has_seen(lo, hi)) {
-            return None;
-        }
-        for (number, happened) in
-            cores.iter().flat_map(|(number, of)| of.overlapping(lo, hi).map(move |one| (*number, one)))
+        let RanOn { for_certain, perhaps } = ran.ordered();
+        let mut is_disturbed = false;
+        for (number, is_certain) in for_certain.iter().map(|of| (of, true)).chain(perhaps.iter().map(|of| (of, false)))
         {
-            let Happened { ticks: [begin, end], is_task, thread, name } = *happened;
-            let is_one_of_the_two = thread == from.thread || thread == to.thread;
-            if if is_task { !own.contains(&thread) } else { is_one_of_the_two } {
+            let Some(core) = self.cores.get(number) else { continue };
+            let may_have_come = core.may_have_come(hi).any(|thread| !own.contains(&thread));
+            is_known &= core.has_seen(lo, hi) && !may_have_come;
+            for happened in core.overlapping(lo, hi) {
+                let Happened { ticks: [begin, end], is_task, thread, name } = *happened;
+                let is_one_of_the_two = thread == from.thread || thread == to.thread;
+                if if is_task { own.contains(&thread) } else { !is_one_of_the_two } {
+                    continue;
+                }
+                if !is_certain {
+                    is_known = false;
+                    continue;
+                }
                 let span = [begin.max(lo), end.min(hi)];
                 let ticks = span[1] - span[0];
-                let waits = |thread| self.preempted_on(number, thread, span);
+                let waits = |thread| self.preempted_on(*number, thread, span);
                 // Two threads that wait for one core leave it to each other in between: the longer wait is certain.
                 let held_up = if is_task { waits(from.thread).max(waits(to.thread)) } else { ticks };
                 sink(name, Took { ticks, held_up });
+                is_disturbed = true;
             }
         }
-        Some(())
+        (is_known || is_disturbed).then_some(())
     }
 
     /// Adds the cores on which a thread ran in a span. `None`: it may have run where nobody saw it.
-    fn add_cores_of(&self, thread: i32, [lo, hi]: [i64; 2], numbers: &mut Vec<i32>) -> Option<()> {
+    fn add_cores_of(&self, thread: i32, [lo, hi]: [i64; 2], on: &mut RanOn) -> Option<()> {
         let ran = self.running.get(&thread)?;
         let (before, after) = ran.split_at(ran.partition_point(|ran| ran.ticks[1] < lo));
         let mut left = before.last().map(|ran| ran.ticks[1]);
@@ -163,12 +229,14 @@ impl Cores {
                     None => has_seen(&self.seen_by_all, lo, came),
                 }
         };
+        let mut is_known = true;
         for one in after.iter().take_while(|ran| ran.ticks[0] <= hi) {
-            was_away(left, one.ticks[0]).then_some(())?;
-            numbers.push(one.core);
+            is_known &= was_away(left, one.ticks[0]);
+            let cores = if one.has_arrived_by(hi) { &mut on.for_certain } else { &mut on.perhaps };
+            cores.push(one.core);
             left = Some(one.ticks[1]);
         }
-        was_away(left, hi).then_some(())
+        (is_known && was_away(left, hi)).then_some(())
     }
 
     /// Ticks of a span in which a thread, though it wanted to go on there, did not have its core.
@@ -226,6 +294,12 @@ impl OneCore {
 
     fn has_seen(&self, lo: i64, hi: i64) -> bool {
         has_seen(&self.seen, lo, hi)
+    }
+
+    /// Tasks that came to this core by that tick, or later.
+    fn may_have_come(&self, tick: i64) -> impl Iterator<Item = i32> {
+        let from = self.arrived.partition_point(|of| of.ticks[1] <= tick);
+        self.arrived[from..].iter().take_while(move |of| of.ticks[0] <= tick).map(|of| of.thread)
     }
 
     /// Stretches in which a thread that came to this core was seen to: also those before the first switch, for it
@@ -299,9 +373,25 @@ mod tests {
         Some(found)
     }
 
+    /// Whether the row says that its thread had its core, from the beginning that [`clipped`] gave it on.
+    fn has_core(row: &NoiseRow) -> bool {
+        matches!(row.class, NoiseClass::Task | NoiseClass::Arrived)
+    }
+
+    /// Rows of which a task came to no core before it left its last one.
+    fn clipped(rows: &[NoiseRow]) -> Vec<NoiseRow> {
+        let clip = |row: &NoiseRow| {
+            let of = rows.iter().filter(|of| of.class == NoiseClass::Task && of.thread == row.thread);
+            let left = of.filter(|of| of.begin < row.end).map(|of| of.end).max();
+            let begin = left.map_or(row.begin, |left| left.clamp(row.begin, row.end));
+            NoiseRow { begin: if row.class == NoiseClass::Arrived { begin } else { row.begin }, ..row.clone() }
+        };
+        rows.iter().map(clip).collect()
+    }
+
     /// Whether the last that is known of a thread by then is that it wanted to go on on this core.
     fn is_preempted(rows: &[NoiseRow], core: i32, thread: i32, tick: i64) -> bool {
-        let of = rows.iter().filter(|row| row.class == NoiseClass::Task && row.thread == thread);
+        let of = rows.iter().filter(|row| has_core(row) && row.thread == thread);
         let mut of: Vec<_> = of.map(|row| (row.begin, row.end, row.core, row.preempted == Some(1))).collect();
         of.sort_unstable();
         let next = of.iter().position(|&(begin, ..)| begin > tick);
@@ -324,7 +414,7 @@ mod tests {
             let is_before = tick < first && begins(row.core, NoiseClass::Lost).is_none_or(|lost| lost > first);
             has(NoiseClass::Recorded) && !has(NoiseClass::Lost) || was_seen_before && is_before
         };
-        let of = rows.iter().filter(|row| row.class == NoiseClass::Task && row.thread == thread);
+        let of = rows.iter().filter(|row| has_core(row) && row.thread == thread);
         let mut had: Vec<[i64; 2]> = of.map(|row| [row.begin, row.end]).collect();
         had.sort_unstable();
         let mut away: Vec<(bool, [i64; 2])> = had.windows(2).map(|pair| (true, [pair[0][1], pair[1][0]])).collect();
@@ -338,39 +428,49 @@ mod tests {
 
     /// Every tick and every row, one by one.
     fn naive(rows: &[NoiseRow], [from, to]: [(i64, i32); 2], own: &[i32]) -> Answer {
+        let rows = clipped(rows);
+        let rows = &rows[..];
         let (lo, hi) = (from.0.min(to.0), from.0.max(to.0));
         let is =
             |row: &NoiseRow, class: NoiseClass, tick: i64| row.class == class && row.begin <= tick && tick <= row.end;
         let core = |(tick, thread): (i64, i32)| {
             let mut had: Vec<_> =
-                rows.iter().filter(|row| is(row, NoiseClass::Task, tick) && row.thread == thread).collect();
+                rows.iter().filter(|row| is(row, row.class, tick) && has_core(row) && row.thread == thread).collect();
             had.sort_by_key(|row| (row.begin, row.end, row.core));
             had.last().map(|row| row.core)
         };
-        let mut cores = vec![core(from)?, core(to)?];
+        let (mut cores, mut perhaps, mut is_known) = (vec![core(from)?, core(to)?], Vec::new(), true);
         for thread in [from.1, to.1] {
-            let of = rows.iter().filter(|row| row.class == NoiseClass::Task && row.thread == thread);
-            cores.extend(of.filter(|row| row.begin <= hi && row.end >= lo).map(|row| row.core));
-            if may_have_run_unseen(rows, thread, [lo, hi]) {
-                return None;
+            let of = rows.iter().filter(|row| has_core(row) && row.thread == thread);
+            for row in of.filter(|row| row.begin <= hi && row.end >= lo) {
+                let has_come = row.class == NoiseClass::Task || row.end <= hi;
+                if has_come { &mut cores } else { &mut perhaps }.push(row.core);
             }
+            is_known &= !may_have_run_unseen(rows, thread, [lo, hi]);
         }
+        perhaps.retain(|core| !cores.contains(core));
         let seen =
             |core: i32, tick: i64, class: NoiseClass| rows.iter().any(|row| row.core == core && is(row, class, tick));
-        for core in &cores {
-            if (lo..=hi).any(|tick| !seen(*core, tick, NoiseClass::Recorded) || seen(*core, tick, NoiseClass::Lost)) {
-                return None;
-            }
+        for core in cores.iter().chain(&perhaps) {
+            is_known &=
+                !(lo..=hi).any(|tick| !seen(*core, tick, NoiseClass::Recorded) || seen(*core, tick, NoiseClass::Lost));
         }
         let mut found = Vec::new();
-        for row in rows.iter().filter(|row| cores.contains(&row.core) && row.begin <= hi && row.end >= lo) {
+        let on_either = |row: &&NoiseRow| cores.contains(&row.core) || perhaps.contains(&row.core);
+        for row in rows.iter().filter(|row| row.begin <= hi && row.end >= lo).filter(on_either) {
             let disturbs = match row.class {
                 NoiseClass::Task => !own.contains(&row.thread),
                 NoiseClass::Softirq if row.what.starts_with("NET") => false,
                 NoiseClass::Interrupt | NoiseClass::Softirq | NoiseClass::Fault => [from.1, to.1].contains(&row.thread),
+                NoiseClass::Arrived => {
+                    is_known &= row.end <= hi || own.contains(&row.thread);
+                    false
+                }
                 _ => false,
             };
-            if disturbs {
+            if disturbs && perhaps.contains(&row.core) {
+                is_known = false;
+            } else if disturbs {
                 let ticks = row.begin.max(lo)..row.end.min(hi);
                 let waits =
                     |thread: i32| ticks.clone().filter(|&tick| is_preempted(rows, row.core, thread, tick)).count();
@@ -383,17 +483,28 @@ mod tests {
             }
         }
         found.sort();
-        Some(found)
+        (is_known || !found.is_empty()).then_some(found)
     }
 
     /// Threads never have two cores at once, and tasks of a core follow each other.
     fn any_rows() -> impl Strategy<Value = Vec<NoiseRow>> {
         let tasks = prop::collection::vec((1..8_i64, 0..5_i32, 0..5_i32), 0..12).prop_map(|turns| {
             let (mut at, mut rows) = (0, Vec::new());
+            let mut idle_since = [None; 2];
             for (lasts, one, other) in turns {
                 let ticks = [at, at + lasts - 1];
                 // Nobody has a core in the turn of 0; the second core's may be the thread of the first.
                 let had = [(0, one), (1, if other == one { 0 } else { other })];
+                for (core, thread) in had {
+                    // Every other switch from nobody is left out.
+                    match idle_since[core as usize].take() {
+                        Some(since) if thread > 0 && (at + since) % 2 == 0 => {
+                            rows.push(row(NoiseClass::Arrived, core, [since, at], "", thread));
+                        }
+                        since if thread == 0 => idle_since[core as usize] = since.or(Some(at)),
+                        _ => {}
+                    }
+                }
                 rows.extend(had.iter().filter(|(_, thread)| *thread > 0).map(|&(core, thread)| {
                     let task = row(NoiseClass::Task, core, ticks, &format!("task{thread}"), thread);
                     NoiseRow { preempted: [None, Some(0), Some(1)][(lasts as usize + core as usize) % 3], ..task }
@@ -481,6 +592,39 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_came_to_an_idle_core_unseen_disturbs_nobody_if_it_is_one_of_ours_and_is_not_known_before_it_is_seen()
+    {
+        let task = |core, ticks, name: &str, thread| row(NoiseClass::Task, core, ticks, name, thread);
+        let rows = |comes: i32| {
+            vec![
+                row(NoiseClass::Recorded, 0, [0, 1000], "", 0),
+                row(NoiseClass::Recorded, 1, [0, 1000], "", 0),
+                task(0, [10, 900], "client", 7),
+                task(1, [10, 100], "server", 9),
+                row(NoiseClass::Arrived, 1, [150, 300], "", comes),
+                task(1, [300, 400], "comes", comes),
+                task(1, [400, 900], "server", 9),
+            ]
+        };
+        let sent_to_received = |to| [(50, 7), (to, 9)];
+        assert_eq!(asked(&rows(9), sent_to_received(350), &[7, 9]), Some(Vec::new()));
+        assert_eq!(asked(&rows(9), sent_to_received(250), &[7, 9]), Some(Vec::new()), "it stamped, so it had come");
+        assert_eq!(asked(&rows(9), [(50, 7), (120, 7)], &[7]), Some(Vec::new()), "before anybody can have come");
+        let took = Took { ticks: 100, held_up: 0 };
+        assert_eq!(asked(&rows(8), sent_to_received(450), &[7, 9]), Some(vec![("comes".into(), took)]));
+        let ran_there = [(20, 9), (200, 7)];
+        assert_eq!(asked(&rows(8), ran_there, &[7, 9]), None, "thread 8 may have come by 200");
+        assert_eq!(asked(&rows(9), ran_there, &[7, 9]), Some(Vec::new()));
+        let mut elsewhere = rows(9);
+        elsewhere[3].core = 0;
+        elsewhere[2].begin = 101;
+        elsewhere.push(task(1, [20, 60], "before", 8));
+        assert_eq!(asked(&elsewhere, ran_there, &[7, 9]), None, "thread 9 may have come to core 1 by 200");
+        let took = Took { ticks: 40, held_up: 0 };
+        assert_eq!(asked(&elsewhere, [(15, 9), (310, 7)], &[7, 9]), Some(vec![("before".into(), took)]));
+    }
+
+    #[test]
     fn a_core_on_which_a_thread_ran_only_between_its_stamps_counts_too() {
         // Thread 7 has core 0 at both stamps, and core 1 in between, where thread 8 preempts it.
         let task = |core, ticks, name: &str, thread| row(NoiseClass::Task, core, ticks, name, thread);
@@ -496,9 +640,11 @@ mod tests {
         ];
         let took = |name: &str, ticks| (name.into(), Took { ticks, held_up: ticks });
         let expected = vec![took("busy", 300), took("timer", 10)];
-        assert_eq!(asked(&rows, [(50, 7), (750, 7)], &[7]), Some(expected));
+        assert_eq!(asked(&rows, [(50, 7), (750, 7)], &[7]), Some(expected.clone()));
         assert_eq!(asked(&rows, [(710, 7), (750, 7)], &[7]), Some(Vec::new()));
         rows.push(row(NoiseClass::Lost, 1, [610, 620], "5 events that found no room", 0));
+        assert_eq!(asked(&rows, [(50, 7), (750, 7)], &[7]), Some(expected), "whatever else was not seen of core 1");
+        rows.retain(|row| row.thread != 8 && row.class != NoiseClass::Interrupt);
         assert_eq!(asked(&rows, [(50, 7), (750, 7)], &[7]), None, "not all of core 1 was seen");
     }
 
@@ -551,8 +697,10 @@ mod tests {
         assert_eq!(asked(&rows, [(50, 7), (200, 7)], &[7]), None, "another task had the core then");
         assert_eq!(asked(&rows, [(50, 70), (90, 70)], &[70]), None, "no such thread was seen");
         rows.push(row(NoiseClass::Lost, 0, [440, 450], "5 events that found no room", 0));
-        assert_eq!(asked(&rows, [(350, 7), (445, 7)], &[7]), None);
-        assert_eq!(asked(&rows, [(350, 7), (500, 7)], &[7]), None);
+        assert_eq!(asked(&rows, [(411, 7), (445, 7)], &[7]), None);
+        assert_eq!(asked(&rows, [(411, 7), (500, 7)], &[7]), None);
+        let timer = vec![("timer".into(), Took { ticks: 10, held_up: 10 })];
+        assert_eq!(asked(&rows, [(350, 7), (500, 7)], &[7]), Some(timer), "that is certain, whatever else was");
         assert_eq!(asked(&rows, [(451, 7), (500, 7)], &[7]), Some(Vec::new()));
         rows.retain(|row| row.class != NoiseClass::Recorded);
         assert_eq!(asked(&rows, [(451, 7), (500, 7)], &[7]), None, "what was not recorded is no silence");

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tickscope_counter::NodeCounter;
-use tickscope_host::kernel_trace::{Class, Core, Departure, Lasted};
+use tickscope_host::kernel_trace::{Class, Core, Departure, Lasted, UNTOLD_SWITCH};
+use tickscope_host::switch_count::{CountReading, Stretch, SwitchCount};
 use tickscope_host::trace_instance::{TraceEvents, TraceInstance, sweep};
 use tickscope_store::{NoiseClass, NoiseColumns, NoiseRow, Paths, next_segment, write_noise};
 use tickscope_tick::Ordering;
@@ -21,6 +22,8 @@ use crate::interrupt;
 
 /// How often the trace is read: its buffers hold some seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the kernel's count of switches may say nothing until what came meanwhile counts as not compared.
+const LEFT_OPEN: Duration = Duration::from_secs(1);
 /// How often rows are written.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
@@ -87,8 +90,28 @@ struct Recording<'a> {
     instance: TraceInstance,
     counter: NodeCounter,
     cores: Vec<OfCore>,
+    counted: Counted,
     columns: NoiseColumns,
     missing: Vec<String>,
+}
+
+/// Comparison of the trace with the kernel's count of switches.
+struct Counted {
+    count: SwitchCount,
+    /// The reading before the last look: all that it may have counted was read since.
+    reading: Option<CountReading>,
+    /// Tasks that came to a core without a switch to them, of which the count has not said yet whether they are all.
+    arrived: Vec<NoiseRow>,
+    /// Everything before was compared with the count, or never will be.
+    until: i64,
+    compared: Instant,
+    /// Switches that the trace left out.
+    left_out: u64,
+    /// Ticks of the stretches in which they were.
+    left_out_ticks: i64,
+    begun: i64,
+    /// Why the count cannot be read.
+    unread: Option<String>,
 }
 
 /// What is known of one core.
@@ -118,39 +141,71 @@ impl<'a> Recording<'a> {
             instance,
             counter,
             cores,
+            counted: Counted::since(now),
             columns: NoiseColumns::default(),
         }
     }
 
-    /// Reads what was recorded since the last look.
+    /// Reads what was recorded since the last look, and compares it with the reading that it took then.
     fn look(&mut self) -> Result<(), Error> {
         let now = self.counter.read(Ordering::Before);
-        self.look_until(now)
+        self.look_until(now)?;
+        if let Some(before) = self.counted.reading.take() {
+            let numbers: Vec<i32> = self.cores.iter().map(|of| of.number).collect();
+            self.counted.compare(before, &numbers, &mut self.columns);
+        }
+        match self.count_switches() {
+            Ok(reading) => self.counted.reading = Some(reading),
+            Err(why) => {
+                self.counted.give_up(now, &mut self.columns);
+                self.counted.unread.get_or_insert(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the kernel's count, and keeps the core until the reading has settled: this thread's own switch is none
+    /// that may lie within it.
+    fn count_switches(&self) -> Result<CountReading, String> {
+        let reading = CountReading::take(&self.counter)?;
+        while self.counter.read(Ordering::Before) <= reading.settles_at() {
+            std::hint::spin_loop();
+        }
+        Ok(reading)
     }
 
     /// Reads what was recorded, which is everything before `now`.
     fn look_until(&mut self, now: i64) -> Result<(), Error> {
+        let mut is_lost = false;
         for at in 0..self.cores.len() {
             let of = &mut self.cores[at];
-            let (number, columns) = (of.number, &mut self.columns);
-            let mut sink = |lasted| columns.push(row(number, lasted));
+            let (number, columns, arrived) = (of.number, &mut self.columns, &mut self.counted.arrived);
+            let mut sink = |lasted: Lasted| match lasted.class {
+                Class::Arrived => arrived.push(row(number, lasted)),
+                _ => columns.push(row(number, lasted)),
+            };
             self.instance.read(at, |line| of.core.take(line, &mut sink)).map_err(Error::work)?;
+            of.core.take_switches().for_each(|ticks| self.counted.count.show(ticks));
             let overrun = self.instance.lost(at).map_err(Error::work)?;
             let overrun = (overrun > 0).then(|| format!("{overrun} events that found no room"));
             let lost: Vec<String> = overrun.into_iter().chain(of.core.take_lost()).collect();
             if !lost.is_empty() {
                 let after = self.counter.read(Ordering::After);
                 of.lose(after, lost.join(", "), &mut self.columns);
+                is_lost = true;
             }
             of.read = [now.max(of.read[0]), of.read[0]];
+        }
+        if is_lost {
+            self.counted.give_up(now, &mut self.columns);
         }
         Ok(())
     }
 
-    /// Tells what is known up to the look before the last: a line may come late.
+    /// Tells what is known up to the look before the last, as a line may come late, and was compared with the count.
     fn tell(&mut self) {
         for of in &mut self.cores {
-            of.tell(of.read[1], &mut self.columns);
+            of.tell(of.read[1].min(self.counted.until), &mut self.columns);
         }
     }
 
@@ -164,16 +219,97 @@ impl<'a> Recording<'a> {
     }
 
     fn end(mut self) -> Result<NoiseReport, Error> {
+        /// One within which no switch is suffices.
+        const LAST_READINGS: usize = 5;
+        let mut readings = Vec::new();
+        for _ in 0..LAST_READINGS {
+            readings.extend(self.count_switches());
+        }
         let last = self.counter.read(Ordering::Before);
         self.instance.stop().map_err(Error::work)?;
         self.look_until(last)?;
+        let numbers: Vec<i32> = self.cores.iter().map(|of| of.number).collect();
+        for reading in self.counted.reading.into_iter().chain(readings) {
+            self.counted.compare(reading, &numbers, &mut self.columns);
+        }
+        self.counted.give_up(last, &mut self.columns);
         for of in &mut self.cores {
             of.tell(last, &mut self.columns);
             let number = of.number;
             of.core.close(last, &mut |lasted| self.columns.push(row(number, lasted)));
         }
         patiently(|| self.write())?;
-        Ok(NoiseReport { missing: self.missing })
+        let missing = self.missing.into_iter().chain(self.counted.missing()).collect();
+        Ok(NoiseReport { missing })
+    }
+}
+
+impl Counted {
+    fn since(now: i64) -> Self {
+        Self {
+            count: SwitchCount::default(),
+            reading: None,
+            arrived: Vec::new(),
+            until: now,
+            compared: Instant::now(),
+            left_out: 0,
+            left_out_ticks: 0,
+            begun: now,
+            unread: None,
+        }
+    }
+
+    /// Compares what was read with a reading: tasks that came to a core without a switch to them are known where the
+    /// trace has as many switches as the kernel counted, and nothing is known of any core where it has fewer.
+    fn compare(&mut self, reading: CountReading, cores: &[i32], columns: &mut NoiseColumns) {
+        let now = reading.ticks[0];
+        match self.count.compare(reading) {
+            Stretch::Open if self.compared.elapsed() < LEFT_OPEN => return,
+            Stretch::Open | Stretch::Begun | Stretch::Contradicted(_) => self.lose_arrived(now, columns),
+            Stretch::Complete(_) => self.arrived_until(now).for_each(|row| columns.push(row)),
+            Stretch::Incomplete(ticks, left_out) => {
+                let why = format!("{left_out} switches that the kernel counted and did not tell");
+                cores.iter().for_each(|core| columns.push(stretch(*core, NoiseClass::Lost, ticks, why.clone())));
+                self.arrived_until(now).for_each(drop);
+                self.left_out += left_out;
+                self.left_out_ticks += ticks[1] - ticks[0];
+            }
+        }
+        (self.until, self.compared) = (self.until.max(now), Instant::now());
+    }
+
+    /// Leaves what was read so far without a comparison.
+    fn give_up(&mut self, now: i64, columns: &mut NoiseColumns) {
+        self.count.restart();
+        self.lose_arrived(i64::MAX, columns);
+        (self.reading, self.until, self.compared) = (None, now, Instant::now());
+    }
+
+    fn lose_arrived(&mut self, until: i64, columns: &mut NoiseColumns) {
+        self.arrived_until(until).for_each(|NoiseRow { core, begin, end, .. }| {
+            columns.push(stretch(core, NoiseClass::Lost, [begin, end], UNTOLD_SWITCH.into()));
+        });
+    }
+
+    /// Takes those that came before.
+    fn arrived_until(&mut self, until: i64) -> impl Iterator<Item = NoiseRow> {
+        let (before, after) = std::mem::take(&mut self.arrived).into_iter().partition(|row| row.begin < until);
+        self.arrived = after;
+        Vec::into_iter(before)
+    }
+
+    /// Sentences about what the trace lacks.
+    fn missing(self) -> impl Iterator<Item = String> {
+        let Self { left_out, left_out_ticks, begun, until, .. } = self;
+        let percent = 100.0 * left_out_ticks as f64 / (until - begun).max(1) as f64;
+        let left_out = (left_out > 0).then(|| {
+            format!(
+                "the kernel counted {left_out} switches that its trace does not show: traces that overlap the \
+                 {percent:.1} % of the run in which they were are not known"
+            )
+        });
+        let unread = self.unread.map(|why| format!("{why}: switches that the kernel's trace left out are not known"));
+        left_out.into_iter().chain(unread)
     }
 }
 
@@ -205,6 +341,7 @@ fn row(core: i32, lasted: Lasted) -> NoiseRow {
         Class::Interrupt => NoiseClass::Interrupt,
         Class::Softirq => NoiseClass::Softirq,
         Class::Fault => NoiseClass::Fault,
+        Class::Arrived => NoiseClass::Arrived,
         Class::Lost => NoiseClass::Lost,
     };
     NoiseRow { core, begin, end, class, what, thread, preempted }
@@ -240,6 +377,77 @@ mod tests {
         assert_eq!(read("{}").unwrap(), NoiseEvents::All);
         assert_eq!(read(r#"{"events": "switches"}"#).unwrap(), NoiseEvents::Switches);
         assert!(read(r#"{"events": "some"}"#).unwrap_err().to_string().contains("`switches` or `all`"));
+    }
+
+    /// Nobody has core 1 up to 1 000 000; then thread 8 shows up, and is known to have come between these two ticks.
+    fn unseen_arrival() -> (Counted, NoiseRow) {
+        let mut of = OfCore { number: 1, core: Core::default(), told: None, read: [0; 2] };
+        let mut counted = Counted::since(0);
+        let mut arrived = Vec::new();
+        for line in [switch(400_000, 0), switch(1_000_000, 9).replace("first-10468", "task8-8    ")] {
+            of.core.take(line.as_bytes(), &mut |lasted| arrived.push(row(1, lasted)));
+        }
+        let (arrived, _) = arrived.into_iter().partition::<Vec<_>, _>(|row| row.class == NoiseClass::Arrived);
+        counted.arrived = arrived.clone();
+        of.core.take_switches().for_each(|ticks| counted.count.show(ticks));
+        let expected = NoiseRow { core: 1, begin: 400_000, end: 1_000_000, thread: 8, ..arrived[0].clone() };
+        assert_eq!(arrived, std::slice::from_ref(&expected));
+        (counted, expected)
+    }
+
+    fn compared(counted: &mut Counted, [tick, switches]: [i64; 2]) -> Vec<NoiseRow> {
+        let mut columns = NoiseColumns::default();
+        let reading = CountReading { ticks: [tick, tick + 1000], switches: switches as u64 };
+        counted.compare(reading, &[0, 1], &mut columns);
+        columns.rows().collect()
+    }
+
+    #[test]
+    fn a_task_that_came_unseen_is_known_once_the_kernel_has_counted_no_other_switch() {
+        let (mut counted, arrived) = unseen_arrival();
+        assert_eq!((compared(&mut counted, [200_000, 70]), counted.until), (vec![], 200_000));
+        assert_eq!(compared(&mut counted, [700_000, 72]), [], "it may have come within that reading");
+        assert_eq!(counted.until, 200_000, "nothing is told up to there yet");
+        assert_eq!((compared(&mut counted, [2_000_000, 73]), counted.until), (vec![arrived], 2_000_000));
+        assert_eq!((counted.arrived.len(), counted.missing().count()), (0, 0));
+    }
+
+    #[test]
+    fn nothing_is_known_of_any_core_while_the_kernel_counted_switches_that_nobody_saw() {
+        let (mut counted, _) = unseen_arrival();
+        compared(&mut counted, [200_000, 70]);
+        let why = "2 switches that the kernel counted and did not tell";
+        let lost = |core| stretch(core, NoiseClass::Lost, [200_000, 2_001_000], why.into());
+        assert_eq!(compared(&mut counted, [2_000_000, 75]), [lost(0), lost(1)]);
+        assert_eq!(counted.arrived, []);
+        let missing: Vec<_> = counted.missing().collect();
+        assert!(missing.len() == 1 && missing[0].contains("counted 2 switches"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_task_that_came_unseen_is_lost_where_the_counts_are_not_compared() {
+        let lost = stretch(1, NoiseClass::Lost, [400_000, 1_000_000], UNTOLD_SWITCH.into());
+        let (mut counted, _) = unseen_arrival();
+        assert_eq!(
+            compared(&mut counted, [2_000_000, 70]),
+            std::slice::from_ref(&lost),
+            "there is no reading before it"
+        );
+        let (mut counted, _) = unseen_arrival();
+        compared(&mut counted, [200_000, 70]);
+        assert_eq!(compared(&mut counted, [2_000_000, 72]), std::slice::from_ref(&lost), "the kernel counted too few");
+        let (mut counted, _) = unseen_arrival();
+        counted.compared -= LEFT_OPEN;
+        assert_eq!(
+            compared(&mut counted, [700_000, 72]),
+            std::slice::from_ref(&lost),
+            "nothing could be compared for so long"
+        );
+        let (mut counted, _) = unseen_arrival();
+        let mut columns = NoiseColumns::default();
+        counted.give_up(3_000_000, &mut columns);
+        assert_eq!((columns.rows().collect::<Vec<_>>(), counted.until), (vec![lost], 3_000_000));
+        assert_eq!(compared(&mut counted, [4_000_000, 90]), []);
     }
 
     #[test]
