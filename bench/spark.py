@@ -2,6 +2,7 @@
 """The table of a run by the core, and by SQL on DuckDB and on Spark: time, memory and shuffle a stamp, at some sizes.
 
     .venv/bin/python bench/spark.py [--stamps N,N] [--engines core,duckdb,spark,spark-s3] [--executors 1,2]
+        [--memory 8g]
 
 After `make spark`; 1 and 10 million stamps at 7 points unless told otherwise. Each engine gives the same table, or this
 ends with an error. Spark is local on all processors, its start not counted; with `--executors`, processes of one core
@@ -105,22 +106,40 @@ def peak_mib(session):
     return int(text.split("VmHWM:")[1].split()[0]) >> 10
 
 
+def worked(session):
+    """Processor seconds of this process, of Spark's, and of its executors', which a busy machine does not lengthen."""
+    of = {session.sparkContext._gateway.proc.pid}
+    ticks, parents = {}, {}
+    for place in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(place.parent.name)
+        ticks[pid], parents[pid] = int(fields[11]) + int(fields[12]), int(fields[1])
+    while more := {pid for pid, parent in parents.items() if parent in of and pid not in of}:
+        of |= more
+    return sum(ticks.get(pid, 0) for pid in of | {os.getpid()}) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(engine, run, stamps, session, port, expected):
     ask = question(engine, run, session, port)
-    before, begun = shuffled(session), time.perf_counter()
+    before, worked_before, begun = shuffled(session), worked(session), time.perf_counter()
     found = ask()
-    seconds = time.perf_counter() - begun
+    seconds, processor = time.perf_counter() - begun, worked(session) - worked_before
     assert expected in (None, found), f"{engine}: expected the table of the core, found another"
     shuffle, spill = (now - then for now, then in zip(shuffled(session), before, strict=True))
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     memory = f"python {own} MiB" + (f", java {peak_mib(session)} MiB" if "spark" in engine else "")
-    each = f"{seconds / stamps * 1e9:6.0f} ns and {shuffle / stamps:5.1f} B shuffled a stamp"
+    each = f"{seconds / stamps * 1e9:6.0f} ns, {processor / stamps * 1e9:6.0f} ns of processor"
+    each += f" and {shuffle / stamps:5.1f} B shuffled a stamp"
     print(f"{stamps:10} stamps, {engine:8} {seconds:7.1f} s, {each}, {spill >> 20} MiB spilled, {memory}", flush=True)
     return found
 
 
-def sessions(executors):
-    build = SparkSession.builder.appName("bench").config("spark.ui.port", "0").config("spark.driver.memory", "4g")
+def sessions(executors, memory):
+    build = SparkSession.builder.appName("bench").config("spark.driver.memory", memory)
+    build = build.config("spark.ui.port", "0").config("spark.ui.showConsoleProgress", "false")
     build = build.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     for count in executors or [0]:
         master = f"local-cluster[{count},1,2048]" if count else "local[*]"
@@ -135,6 +154,7 @@ def main():
     asks.add_argument("--stamps", default="1000000,10000000")
     asks.add_argument("--engines", default="core,duckdb,spark,spark-s3")
     asks.add_argument("--executors", default="")
+    asks.add_argument("--memory", default="4g", help="of the process that is Spark, without --executors")
     options = asks.parse_args()
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -146,7 +166,7 @@ def main():
         ]
         server, port = storage.started(pathlib.Path(folder) / "log") if "spark-s3" in engines else (None, 0)
         try:
-            for session in sessions([int(count) for count in options.executors.split(",") if count]):
+            for session in sessions([int(count) for count in options.executors.split(",") if count], options.memory):
                 for run, stamps in runs:
                     expected = None
                     for engine in engines:
