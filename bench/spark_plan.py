@@ -33,7 +33,8 @@ def plan(options):
     kept = stored + options.stamps * options.traces / TERA
     yield f"money: {hours * options.core_hour:.4g} for cores, {kept * options.terabyte_month:.4g} a month for storage"
     if segments * ENTRY_BYTES > LIST_BYTES:
-        yield f"does not go: digests.json would have {segments * ENTRY_BYTES / (1 << 20):.0f} MiB of 256. Make more runs"
+        mebibytes = segments * ENTRY_BYTES / (1 << 20)
+        yield f"does not go: digests.json would have {mebibytes:.0f} MiB of 256. Make more runs"
 
 
 def main():
