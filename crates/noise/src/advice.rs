@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tickscope_tick::{fraction_down, fraction_up};
 
-use crate::cause::{CauseClass, CauseSum};
+use crate::cause::{CauseClass, CauseSum, NOBODY};
 use crate::profile::{CoreProfile, NoiseProfile};
 
 /// Settings that make noise.
@@ -226,8 +226,13 @@ impl Lever {
         let (class, what) = (sum.cause.class, sum.cause.what.as_str());
         let is_device = what.starts_with("irq ");
         match self {
-            Self::IsolatedCores => class == CauseClass::Switch && sum.cause.waited != Some(true),
-            Self::TicklessCores => class == CauseClass::Interrupt && what == "local_timer",
+            // Nobody had the core of a thread that a limit or a signal stopped: isolation keeps nobody away there.
+            Self::IsolatedCores => class == CauseClass::Switch && sum.cause.waited != Some(true) && what != NOBODY,
+            Self::TicklessCores => match class {
+                CauseClass::Interrupt => what == "local_timer",
+                CauseClass::Softirq => matches!(what, "TIMER" | "SCHED" | "HRTIMER" | "RCU"),
+                _ => false,
+            },
             Self::InterruptAffinity => match class {
                 CauseClass::Interrupt => is_device,
                 CauseClass::Softirq => matches!(what, "NET_RX" | "NET_TX" | "BLOCK" | "IRQ_POLL"),
@@ -286,5 +291,13 @@ mod tests {
         assert!(lo < truth && truth < hi && hi - lo < 0.01 && switches.count == 2, "{switches:?}");
         assert!(faults.of_lost[0] + lo <= 1.0 && faults.of_lost[1] + hi >= 1.0 && faults.count == 1, "{faults:?}");
         assert_eq!((tick.count, tick.of_lost, tick.of_time), (0, [0.0; 2], [0.0; 2]));
+        let named = |class, what: &str| {
+            let mut of = profile(&[vec![10_000]], Some(class));
+            of.cores[0].causes.as_mut().unwrap()[0].cause.what = what.into();
+            [Lever::IsolatedCores, Lever::TicklessCores].map(|lever| lever.worth(&of).unwrap().count)
+        };
+        assert_eq!(named(CauseClass::Switch, NOBODY), [0, 0], "a quota of its group, or a signal, stopped it");
+        assert_eq!(named(CauseClass::Softirq, "TIMER"), [0, 1], "the tick raised it");
+        assert_eq!(named(CauseClass::Softirq, "BLOCK"), [0, 0]);
     }
 }

@@ -6,9 +6,9 @@
 //! 1. unknown: the kernel lost events there, or our thread was not seen on its core; not where it merely did not tell
 //!    of a switch, and another task was seen there in the middle of the detour, or our thread to leave;
 //! 2. the real-time limit: our thread had to stop for a task of lower than its real-time priority, though it wanted to
-//!    go on;
+//!    go on, and it was away longer for that than for anything else;
 //! 3. migration: our thread went on on another core;
-//! 4. switch: our thread gave up the core, named after the task that had it longest;
+//! 4. switch: our thread gave up the core, named after who had it longest: a task, or nobody;
 //! 5. fault: a page fault of our thread, which the kernel tells without its length;
 //! 6. softirq, and 7. interrupt, if all of them take at least a quarter of the detour ([`EXPLAINS`]);
 //! 8. hypervisor or hardware: no kernel event explains it.
@@ -31,7 +31,7 @@ const MOST_CAUSES: usize = 1_000;
 /// What all others are called then.
 const OTHERS: &str = "others";
 /// Who has a core that no task has.
-const NOBODY: &str = "nobody: the core was idle";
+pub(crate) const NOBODY: &str = "nobody: the core was idle";
 
 /// Classes of causes, in the order in which they are tried.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -181,9 +181,13 @@ impl Around<'_> {
         self.of(Class::Task).filter(|task| task.thread != self.own)
     }
 
-    /// How our thread left the core in the middle of it.
-    fn departures(&self) -> impl Iterator<Item = Departure> {
-        self.own_rows().filter(|row| row.end < self.span[1]).filter_map(|row| row.departure)
+    /// How our thread left the core in the middle of it: of several times, as it did for those that took longest.
+    fn departure(&self) -> Option<Departure> {
+        let mut parts = BTreeMap::<Departure, i64>::new();
+        for ([from, to], departure) in self.absences() {
+            departure.into_iter().for_each(|departure| *parts.entry(departure).or_default() += to - from);
+        }
+        parts.into_iter().rev().max_by_key(|&(_, ticks)| ticks).map(|(departure, _)| departure)
     }
 
     /// Why nothing is known of it; `is_known`: whether our thread was ever seen on this core.
@@ -196,7 +200,7 @@ impl Around<'_> {
             return Some(&lost.what);
         }
         if self.of(Class::Lost).next().is_some() {
-            let is_seen = self.others().next().is_some() || self.departures().next().is_some();
+            let is_seen = self.others().next().is_some() || self.departure().is_some();
             return (!is_seen || !is_known()).then_some(UNTOLD_SWITCH);
         }
         (!has_core(lo) || !has_core(hi) && !is_elsewhere).then_some(UNSEEN)
@@ -214,19 +218,19 @@ impl Around<'_> {
                 .map(|one| self.clipped(one))
                 .chain(away.iter().copied()),
         );
-        let to = longest(self.others(), self.span).unwrap_or(NOBODY);
+        let to = self.successor(&away);
         let is_explained = interrupted > 0 && interrupted * EXPLAINS >= hi - lo;
         let by_interrupt = || {
-            let of = |class| longest(self.of(class), self.span);
+            let of = |class| longest(self.of(class), self.span).map(|(what, _)| what);
             let softirq = of(Class::Softirq).map(|what| told(CauseClass::Softirq, what));
             softirq.or_else(|| of(Class::Interrupt).map(|what| told(CauseClass::Interrupt, what)))
         };
-        let cause = if self.departures().any(|departure| departure == Departure::Limited) {
+        let cause = if self.departure() == Some(Departure::Limited) {
             told(CauseClass::RealTimeLimit, to)
         } else if let Some(other) = elsewhere {
             told(CauseClass::Migration, &format!("core {other}"))
         } else if !away.is_empty() || self.others().next().is_some() {
-            let waited = self.departures().next().map(|departure| departure == Departure::Waits);
+            let waited = self.departure().map(|departure| departure == Departure::Waits);
             DetourCause { waited, ..told(CauseClass::Switch, to) }
         } else if let Some(fault) = self.of(Class::Fault).find(|fault| fault.thread == self.own) {
             told(CauseClass::Fault, &fault.what)
@@ -238,10 +242,23 @@ impl Around<'_> {
 
     /// Stretches in which our thread did not have the core.
     fn away(&self) -> Vec<[i64; 2]> {
+        self.absences().map(|(span, _)| span).collect()
+    }
+
+    /// The same, with how it left the core.
+    fn absences(&self) -> impl Iterator<Item = ([i64; 2], Option<Departure>)> {
         let rows: Vec<&Lasted> = self.own_rows().collect();
-        let gaps = rows.windows(2).map(|pair| [pair[0].end, pair[1].begin]).filter(|[from, to]| from < to);
-        let last = rows.last().map(|row| [row.end, self.span[1]]).filter(|[from, to]| from < to);
-        gaps.chain(last).collect()
+        let next = rows.iter().skip(1).map(|row| row.begin).chain([self.span[1]]);
+        let all: Vec<_> = rows.iter().zip(next).map(|(row, next)| ([row.end, next], row.departure)).collect();
+        all.into_iter().filter(|([from, to], _)| from < to)
+    }
+
+    /// Who had the core longest, while our thread did not: a task, or nobody.
+    fn successor(&self, away: &[[i64; 2]]) -> &str {
+        let Some((task, ticks)) = longest(self.others(), self.span) else { return NOBODY };
+        let known = || self.others().chain(self.of(Class::Lost)).map(|one| self.clipped(one));
+        let nobodys = union(away.iter().copied().chain(known())) - union(known());
+        if nobodys > ticks { NOBODY } else { task }
     }
 
     fn clipped(&self, event: &Lasted) -> [i64; 2] {
@@ -249,12 +266,12 @@ impl Around<'_> {
     }
 }
 
-/// What that has the longest part of the span is called.
-fn longest<'a>(events: impl Iterator<Item = &'a Lasted>, [lo, hi]: [i64; 2]) -> Option<&'a str> {
+/// Name of what has the longest part of the span, and how long that is.
+fn longest<'a>(events: impl Iterator<Item = &'a Lasted>, [lo, hi]: [i64; 2]) -> Option<(&'a str, i64)> {
     let mut parts = BTreeMap::<&str, i64>::new();
     events.for_each(|event| *parts.entry(&event.what).or_default() += event.end.min(hi) - event.begin.max(lo));
     // Of several as long, the first by name.
-    parts.into_iter().rev().max_by_key(|&(_, ticks)| ticks).map(|(what, _)| what)
+    parts.into_iter().rev().max_by_key(|&(_, ticks)| ticks)
 }
 
 /// Ticks that lie in one of the spans at least.
@@ -388,6 +405,24 @@ mod tests {
         assert_eq!(cause(&around(away, &more)), said(Switch, "busy", Some(false), 700));
         let fault = event(Class::Fault, [1_350, 1_350], "page fault", 8);
         assert_eq!(cause(&around(None, &[fault])).0, HypervisorOrHardware);
+    }
+
+    #[test]
+    fn of_several_absences_the_longest_says_how_it_left_and_idle_time_counts() {
+        let twice = |[first, second]: [Departure; 2]| {
+            [
+                task([0, 1_100], "own", OWN, Some(first)),
+                task([1_100, 1_250], "busy", 8, Some(Departure::Waits)),
+                task([1_250, 1_300], "own", OWN, Some(second)),
+                task([1_900, 10_000], "own", OWN, None),
+            ]
+        };
+        let [limited, waits, preempted] = [Departure::Limited, Departure::Waits, Departure::Preempted];
+        assert_eq!(cause(&twice([limited, waits])), said(Switch, NOBODY, Some(true), 750), "stopped for 600");
+        assert_eq!(cause(&twice([waits, preempted])), said(Switch, NOBODY, Some(false), 750));
+        assert_eq!(cause(&twice([waits, limited])), said(RealTimeLimit, NOBODY, None, 750));
+        let busy = [&twice([preempted, waits])[..], &[task([1_300, 1_700], "busy", 8, None)]].concat();
+        assert_eq!(cause(&busy), said(Switch, "busy", Some(true), 750));
     }
 
     #[test]
