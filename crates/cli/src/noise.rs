@@ -16,7 +16,6 @@ use tickscope_host::step::CounterStep;
 use tickscope_noise::advice::settings;
 use tickscope_noise::survey::{NoisePlan, STUDY_BYTES, survey};
 use tickscope_noise::{Detector, Machine, NoiseProfile};
-use tickscope_tick::Ordering;
 
 use crate::clock::seconds;
 use crate::failure::Failure;
@@ -101,7 +100,6 @@ fn wait_until(unix_seconds: f64) -> Result<(), Failure> {
 
 fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let began_tick = NodeCounter::true_counter().read(Ordering::Plain);
     let mut priority: libc::c_int = 0;
     // By the call's number: musl's function of that name only fails.
     // SAFETY: the kernel fills its struct, which is this one number, and keeps no pointer to it.
@@ -112,7 +110,7 @@ fn machine(facts: &CounterFacts, cores: &[usize]) -> Machine {
         processor: facts.cpu_model.clone(),
         hypervisor: facts.hypervisor.clone(),
         began_unix_ms: now.as_millis() as u64,
-        began_tick: Some(began_tick),
+        began_tick: None,
         real_time_priority: if known { priority } else { 0 },
         settings: settings(Path::new("/"), cores),
     }

@@ -62,6 +62,9 @@ fn e2e_machines_of_a_run_file_are_measured_at_one_instant_and_judged_as_their_pr
     fs::write(place("a"), early.to_string()).unwrap();
     let text = fleet(&site, "fleet", &[]).out;
     assert!(text.contains("the profiles may have begun") && text.contains("by the run's clock maps"), "{text}");
+    fs::write(place("c"), "{}").unwrap();
+    fleet(&site, "fleet", &[])
+        .said(2, &["at least 3 machines, found 2: a, b", "c is left out", "noise.json: expected a profile"]);
     fs::remove_file(place("c")).unwrap();
     fleet(&site, "fleet", &[]).said(2, &["at least 3 machines, found 2: a, b", "c left no profile"]);
 }

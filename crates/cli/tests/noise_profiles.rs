@@ -40,6 +40,13 @@ fn e2e_a_saved_profile_is_printed_again_as_it_was_and_one_that_is_none_is_refuse
     let spoilt = site.path("spoilt.json");
     fs::write(&spoilt, profile.to_string()).unwrap();
     words(&["noise", "show"], &[&spoilt]).said(2, &["spoilt.json", "windows that do not add up of core"]);
+    let mut profile: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let core = &mut profile["cores"][0];
+    let one_more = json!(core["count"].as_u64().unwrap() + 1);
+    core["causes"] = json!([{"class": "fault", "what": "page fault", "waited": null, "count": one_more,
+        "lost_ticks": core["lost_ticks"], "explained_ticks": 0, "longest_ticks": 1}]);
+    fs::write(&spoilt, profile.to_string()).unwrap();
+    words(&["noise", "show"], &[&spoilt]).said(2, &["spoilt.json", "causes that do not add up of core"]);
     fs::write(&spoilt, "{}").unwrap();
     words(&["noise", "show"], &[&spoilt]).said(2, &["tickscope noise --out saved", "missing field"]);
     words(&["noise", "compare"], &[&file, &site.path("none.json")]).said(2, &["cannot read", "none.json"]);

@@ -50,7 +50,7 @@ pub struct Machine {
     pub hypervisor: Option<String>,
     /// When it was begun, milliseconds since 1970 by the machine's clock.
     pub began_unix_ms: u64,
-    /// A reading of its counter then; of a profile that an earlier version wrote it is not known.
+    /// First reading of its counter in a window; `None`: no window was measured, or an earlier version wrote it.
     #[serde(default)]
     pub began_tick: Option<i64>,
     /// Real-time priority of the detectors; 0: none.
@@ -140,6 +140,11 @@ impl CoreProfile {
         let whole = |of: fn(&WindowSum) -> i128| self.sums.iter().map(of).sum::<i128>();
         let ticks = whole(|sum| sum.measured_ticks.into());
         let count = whole(|sum| sum.bands.iter().map(|&count| i128::from(count)).sum());
+        let add_up = |causes: &Vec<CauseSum>| {
+            let lost = |end: usize| causes.iter().map(|sum| i128::from(sum.lost_ticks[end])).sum::<i128>();
+            let count = causes.iter().map(|sum| u128::from(sum.count)).sum::<u128>();
+            count == u128::from(self.count) && [0, 1].map(lost) == self.lost_ticks.map(i128::from)
+        };
         let is_detour = |Detour { before, after }: &Detour| {
             after.checked_sub(*before).is_some_and(|ticks| ticks.unsigned_abs() <= MOST as u64)
         };
@@ -158,6 +163,7 @@ impl CoreProfile {
                 self.sums.is_empty() || [ticks, count] == [self.measured_ticks.into(), self.count.into()],
                 "windows that do not add up",
             ),
+            (self.causes.as_ref().is_none_or(add_up), "causes that do not add up"),
             (self.traces.iter().flatten().all(|ticks| ticks.unsigned_abs() <= MOST as u64), "no such traces"),
         ];
         tests.into_iter().find(|(is_good, _)| !is_good).map_or(Ok(()), |(_, why)| Err(why))

@@ -160,6 +160,8 @@ struct OnCore {
     thread: i32,
     /// Ticks of the kernel's clock that were stolen before the first window.
     stolen: Option<u64>,
+    /// First reading of its first window.
+    began: Option<i64>,
     /// Why nothing more is measured there.
     gone: Option<String>,
 }
@@ -256,7 +258,7 @@ impl OnCore {
         let mut passes = vec![1; 2 * quanta];
         passes.clear();
         let (readings, stolen) = (Box::new([1; UNROLLED]), stolen(core));
-        Self { core, readings, found, passes, variations, thread: 0, stolen, gone: None }
+        Self { core, readings, found, passes, variations, thread: 0, stolen, began: None, gone: None }
     }
 
     /// Detects on this core, once all others are ready; the first and the last reading.
@@ -307,6 +309,7 @@ impl OnCore {
         let (found, passes) = (std::mem::take(&mut self.found), &mut self.passes);
         match (ends, of.limit) {
             (Ok(ends @ [first, last]), Some(limit)) => {
+                self.began.get_or_insert(first);
                 of.windows += 1;
                 of.measured_ticks += last - first;
                 let (number, mut sums) = (of.sums.next(), WindowSum::parts(ends, seeing.parts, &of.detours));
@@ -408,6 +411,7 @@ impl Variation {
 }
 
 fn profile(plan: &NoisePlan, cores: Vec<OnCore>, kernel: &Result<KernelRecord, String>) -> NoiseProfile {
+    let began_tick = cores.iter().filter_map(|of| of.began).min();
     let gone = cores.iter().filter_map(|of| of.gone.clone());
     let lacking: Vec<String> = match kernel {
         Ok(record) => record.missing().collect(),
@@ -426,6 +430,6 @@ fn profile(plan: &NoisePlan, cores: Vec<OnCore>, kernel: &Result<KernelRecord, S
         quantum_ticks: (plan.detector == Detector::Ftq).then(|| plan.quantum_ticks()),
         cores: cores.into_iter().flat_map(of_core).collect(),
         missing,
-        machine: plan.machine.clone(),
+        machine: Machine { began_tick, ..plan.machine.clone() },
     }
 }

@@ -59,9 +59,14 @@ fn of(run: &Run) -> Result<Fleet, Failure> {
             notes.insert(format!("{} left no profile: see the events of {}", node.name, run.root().display()));
             continue;
         }
-        names.push(node.name.to_string());
-        profiles.push(read(&place)?);
-        nodes.push(node);
+        match read(&place) {
+            Ok(profile) => {
+                names.push(node.name.to_string());
+                profiles.push(profile);
+                nodes.push(node);
+            }
+            Err(why) => _ = notes.insert(format!("{} is left out: {why}", node.name)),
+        }
     }
     let began_within_ns = began_within(run, &nodes, &profiles, &mut notes)?;
     if let Some(apart_ns) = began_within_ns.filter(|&apart_ns| apart_ns > TOGETHER_NS) {
