@@ -437,20 +437,41 @@ impl Measured {
 }
 
 /// Refuses a trial whose own programs say that it tells nothing: the last line of one is JSON with `"valid": false`.
+/// One that begins as JSON and cannot be read may have said so.
 fn expect_valid(events: &[Event]) -> Result<(), Error> {
-    let mut invalid = said(events).filter(|(_, said)| said["valid"] == false);
-    let why = |(program, said): (&str, Value)| {
-        Err(Error::work(format!("{program} says that the trial is not valid: {}", said["why"])))
-    };
-    invalid.next().map_or(Ok(()), why)
+    for (program, line) in last_lines(events).filter(|(_, line)| line.trim_start().starts_with('{')) {
+        let said: Value = serde_json::from_str(line).map_err(|e| {
+            Error::work(format!(
+                "expected JSON as the last line of {program}, which begins with {{, found: {e}. Correct what it \
+                 prints: it may say that the trial is not valid"
+            ))
+        })?;
+        match said.get("valid") {
+            None | Some(Value::Bool(true)) => {}
+            Some(Value::Bool(false)) => {
+                return Err(Error::work(format!("{program} says that the trial is not valid: {}", said["why"])));
+            }
+            Some(found) => {
+                return Err(Error::work(format!(
+                    "expected true or false as \"valid\" of {program}, found {found}. Correct what it prints"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Last lines of a run's programs.
+fn last_lines(events: &[Event]) -> impl Iterator<Item = (&str, &str)> {
+    events
+        .iter()
+        .filter(|event| event.what == EventKind::Target)
+        .filter_map(|event| event.text.split_once(" printed: "))
 }
 
 /// What programs of a run say at their ends: their last lines, where these are JSON.
 fn said(events: &[Event]) -> impl Iterator<Item = (&str, Value)> {
-    events.iter().filter(|event| event.what == EventKind::Target).filter_map(|event| {
-        let (program, line) = event.text.split_once(" printed: ")?;
-        Some((program, serde_json::from_str(line).ok()?))
-    })
+    last_lines(events).filter_map(|(program, line)| Some((program, serde_json::from_str(line).ok()?)))
 }
 
 /// The largest share of its time for which a program says that it was blocked, in a million; `None`: none says it.
@@ -560,6 +581,26 @@ mod tests {
         // Binomial (20, 1/2): the ranks 6 and 15 leave 2.07 % on each side, 7 and 14 would leave 5.8 %.
         let found = of(&all);
         assert_eq!((found.ticks, found.lo_ticks, found.hi_ticks), (10, Some(6), Some(15)));
+    }
+
+    #[test]
+    fn a_last_line_that_may_call_its_trial_invalid_refuses_it() {
+        let of = |line: &str| {
+            let text = format!("command of a printed: {line}");
+            let why = expect_valid(&[Event { what: EventKind::Target, text, ..Event::default() }]);
+            why.map_err(|why| why.to_string())
+        };
+        for line in ["done", "{\"n\": 1}", "{\"valid\": true}", "[{\"valid\": false}]"] {
+            assert_eq!(of(line), Ok(()), "{line}");
+        }
+        for (line, why) in [
+            ("{\"valid\": false, \"why\": \"late\"}", "is not valid: \"late\""),
+            (" {\"x\": nan, \"valid\": false}", "expected JSON as the last line of command of a"),
+            ("{\"valid\": \"false\"}", "expected true or false as \"valid\" of command of a, found \"false\""),
+        ] {
+            let told = of(line).unwrap_err();
+            assert!(told.contains(why), "{line}: {told}");
+        }
     }
 
     #[test]
