@@ -299,6 +299,8 @@ static size_t control_step(struct testbed *bed, struct points *points, int64_t n
     (void)now;
     for (size_t at = 0; at < count; at++) {
         if (bed->fib.primitive->write) fib_write(&bed->fib, batch[at].user, batch[at].id);
+        /* A plain store may wait in this core's buffer, where nobody sees it yet. */
+        atomic_thread_fence(memory_order_seq_cst);
         tickscope_stamp(points->written, batch[at].id);
     }
     bed->control_counts.written += (int64_t)count;

@@ -103,7 +103,7 @@ extern "C" {
 enum tickscope_ordering {
     TICKSCOPE_PLAIN = 0,  /* nothing: for stages, never evidence about clocks */
     TICKSCOPE_BEFORE = 1, /* read before anything that follows can be seen by others: put it right before a send */
-    TICKSCOPE_AFTER = 2   /* not read until all that precedes was seen: put it right after a receive */
+    TICKSCOPE_AFTER = 2   /* not read until all that precedes was seen: right after a receive, or a store and a fence */
 };
 
 /* What a channel's ticks were read from; the numbers are those of block headers. */
