@@ -160,14 +160,18 @@ def claims_of_3(rows):
 
 def park_collapses(rows):
     """Whether it does at a rate at which the lock that spins has an age, or why it has none itself."""
-    seen, refused = [], []
+    seen, refused, compared = [], [], 0
     spins = {row["values"]["rate"]: row for row in line_of(rows, fib="rwl-spin", cdr=0.1) if row["user_0"]}
     for row in line_of(rows, fib="rwl-park", cdr=0.1):
         spin = spins.get(row["values"]["rate"])
         if spin and not row["user_0"]:
             refused += [f"at {row['values']['rate']}, where rwl-spin is not: {why}" for why in row["refused"][:1]]
-        elif spin and row["user_0"][1] > COLLAPSED * spin["user_0"][2]:
+            continue
+        compared += spin is not None
+        if spin and row["user_0"][1] > COLLAPSED * spin["user_0"][2]:
             seen.append(f"{row['user_0'][0]:.0f} us at {row['values']['rate']}, beside {spin['user_0'][0]:.1f} us")
+    if not compared and not refused:
+        return "refused: rwl-park and rwl-spin have no rate in common at which rwl-spin has an age"
     return f"seen: {'; '.join(seen)}" if seen else f"refused {'; '.join(refused)}" if refused else "NOT SEEN"
 
 

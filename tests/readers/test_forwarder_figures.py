@@ -87,6 +87,7 @@ def test_the_lock_that_parks_collapses_or_is_refused_with_its_reason():
     assert figures.park_collapses([*spins, row(1, [70, 61, 80], **park)]).startswith("seen: 70 us at 1")
     assert figures.park_collapses([*spins, row(1, [59, 50, 60], **park)]) == "NOT SEEN"
     stalled = row(2, None, refused=["stalled for 38 %"], **park)
+    assert figures.park_collapses([]).startswith("refused: rwl-park and rwl-spin have no rate in common")
     assert figures.park_collapses([*spins, stalled]) == "refused at 2, where rwl-spin is not: stalled for 38 %"
 
 
