@@ -447,13 +447,13 @@ fn expect_valid(events: &[Event]) -> Result<(), Error> {
             ))
         })?;
         match said.get("valid") {
-            None | Some(Value::Bool(true)) => {}
+            None | Some(Value::Null | Value::Bool(true)) => {}
             Some(Value::Bool(false)) => {
                 return Err(Error::work(format!("{program} says that the trial is not valid: {}", said["why"])));
             }
             Some(found) => {
                 return Err(Error::work(format!(
-                    "expected true or false as \"valid\" of {program}, found {found}. Correct what it prints"
+                    "expected true, false or null as \"valid\" of {program}, found {found}. Correct what it prints"
                 )));
             }
         }
@@ -590,13 +590,13 @@ mod tests {
             let why = expect_valid(&[Event { what: EventKind::Target, text, ..Event::default() }]);
             why.map_err(|why| why.to_string())
         };
-        for line in ["done", "{\"n\": 1}", "{\"valid\": true}", "[{\"valid\": false}]"] {
+        for line in ["done", "{\"n\": 1}", "{\"valid\": true}", "{\"valid\": null}", "[{\"valid\": false}]"] {
             assert_eq!(of(line), Ok(()), "{line}");
         }
         for (line, why) in [
             ("{\"valid\": false, \"why\": \"late\"}", "is not valid: \"late\""),
             (" {\"x\": nan, \"valid\": false}", "expected JSON as the last line of command of a"),
-            ("{\"valid\": \"false\"}", "expected true or false as \"valid\" of command of a, found \"false\""),
+            ("{\"valid\": \"false\"}", "expected true, false or null as \"valid\" of command of a, found \"false\""),
         ] {
             let told = of(line).unwrap_err();
             assert!(told.contains(why), "{line}: {told}");
