@@ -193,8 +193,8 @@ pub struct Core {
     torn_lines: u64,
     /// Lines that were lost or not understood since [`Core::take_lost`].
     lost: BTreeMap<&'static str, u64>,
-    /// First and last tick at which each switch may have been, since [`Core::take_switches`].
-    switches: Vec<[i64; 2]>,
+    /// First and last tick at which each switch may have been, until they are taken; `None`: nobody takes them.
+    switches: Option<Vec<[i64; 2]>>,
 }
 
 /// A task that has a core.
@@ -209,6 +209,11 @@ struct Running {
 }
 
 impl Core {
+    /// One that keeps its switches until they are taken.
+    pub fn keeping_switches() -> Self {
+        Self { switches: Some(Vec::new()), ..Self::default() }
+    }
+
     /// Takes the next line; whatever is over then goes to `sink`.
     pub fn take(&mut self, line: &[u8], sink: &mut impl FnMut(Lasted)) {
         if self.torn_lines == 0 {
@@ -261,7 +266,7 @@ impl Core {
                 self.task_until(tick, departure, sink);
                 self.task = Some(Running { thread: next, name, begin: tick, confirmed: tick });
                 self.known.get_or_insert(tick);
-                self.switches.push([tick; 2]);
+                self.keep_switch([tick; 2]);
             }
             TraceLine::Entry(edge) => {
                 self.confirm(edge.tick, edge.thread, line, sink);
@@ -297,8 +302,12 @@ impl Core {
             false => (Class::Lost, UNTOLD_SWITCH.into(), 0),
         };
         sink(Lasted { class, begin: from, end: tick.max(from), what, thread: comes, departure: None });
-        self.switches.push([from, tick.max(from)]);
+        self.keep_switch([from, tick.max(from)]);
         self.task = Some(Running { thread, name, begin: tick, confirmed: tick });
+    }
+
+    fn keep_switch(&mut self, ticks: [i64; 2]) {
+        self.switches.iter_mut().for_each(|kept| kept.push(ticks));
     }
 
     /// The innermost thing of that kind ends; whatever began within it and never ended does so as well.
@@ -359,7 +368,7 @@ impl Core {
 
     /// First and last tick at which each switch may have been that the trace shows since the last call.
     pub fn take_switches(&mut self) -> impl Iterator<Item = [i64; 2]> {
-        self.switches.drain(..)
+        self.switches.iter_mut().flat_map(|kept| kept.drain(..))
     }
 
     /// What was lost since the last call, in words. The kernel hands out whole events, so a line that is still not
@@ -380,7 +389,7 @@ mod tests {
                           prev_prio=120 prev_state=R ==> next_comm=rcu_preempt next_pid=15 next_prio=120";
 
     fn lasted(lines: &[&str]) -> (Core, Vec<Lasted>) {
-        let (mut core, mut all) = (Core::default(), Vec::new());
+        let (mut core, mut all) = (Core::keeping_switches(), Vec::new());
         lines.iter().for_each(|line| core.take(line.as_bytes(), &mut |one| all.push(one)));
         (core, all)
     }
@@ -518,6 +527,9 @@ mod tests {
         ]);
         assert_eq!(core.take_switches().collect::<Vec<_>>(), [[1000; 2], [1012, 1030], [1030; 2]]);
         assert_eq!(core.take_switches().count(), 0);
+        let mut of_nobody = Core::default();
+        of_nobody.take(SWITCH.as_bytes(), &mut |_| {});
+        assert_eq!(of_nobody.take_switches().count(), 0, "nobody takes them, so that they are not kept");
         core.close(1090, &mut |one| all.push(one));
         all.retain(|one| one.class != Class::Interrupt);
         let left = Lasted { departure: Some(Departure::Preempted), ..one(Class::Task, [1030, 1030], "srv", 77) };

@@ -48,7 +48,9 @@ impl CountReading {
         let ticks = [from, counter.read(Ordering::After)];
         let count = text.lines().find_map(|line| line.strip_prefix("ctxt "));
         let switches = count.and_then(|count| count.trim().parse().ok());
-        switches.map(|switches| Self { ticks, switches }).ok_or_else(|| format!("{PLACE} has no count of switches"))
+        switches.map(|switches| Self { ticks, switches }).ok_or_else(|| {
+            format!("expected a line `ctxt` in {PLACE}, found none: this kernel does not count switches, another may")
+        })
     }
 
     /// The tick up to which the trace has to be read before it is compared.
@@ -62,8 +64,10 @@ impl CountReading {
 pub struct SwitchCount {
     /// The last reading of which it is known what it has counted.
     base: Option<CountReading>,
-    /// First and last tick at which each switch since then may have been.
+    /// First and last tick at which each switch since then may have been, of those that a reading may not have counted.
     shown: Vec<[i64; 2]>,
+    /// Switches since then that every reading to come has counted.
+    settled: u64,
 }
 
 impl SwitchCount {
@@ -72,14 +76,16 @@ impl SwitchCount {
         self.shown.push(ticks);
     }
 
-    /// Takes a reading; every switch of up to [`CountReading::settles_at`] has been shown.
+    /// Takes a reading, later than those before; every switch of up to [`CountReading::settles_at`] has been shown.
     pub fn compare(&mut self, reading: CountReading) -> Stretch {
         let [from, until] = [reading.ticks[0] - APART, reading.settles_at()];
-        if self.shown.iter().any(|[first, last]| *first <= until && *last >= from) {
+        let before = self.shown.len();
+        self.shown.retain(|[_, last]| *last >= from);
+        self.settled += (before - self.shown.len()) as u64;
+        if self.shown.iter().any(|[first, _]| *first <= until) {
             return Stretch::Open;
         }
-        let shown = self.shown.iter().filter(|[_, last]| *last < from).count() as u64;
-        self.shown.retain(|[_, last]| *last >= from);
+        let shown = std::mem::take(&mut self.settled);
         let Some(base) = self.base.replace(reading) else { return Stretch::Begun };
         let between = [base.ticks[0], reading.ticks[1]];
         match reading.switches.checked_sub(base.switches).and_then(|counted| counted.checked_sub(shown)) {
@@ -91,8 +97,7 @@ impl SwitchCount {
 
     /// Something of the trace was lost: what comes is compared from the next reading on.
     pub fn restart(&mut self) {
-        self.base = None;
-        self.shown.clear();
+        *self = Self::default();
     }
 }
 
@@ -121,6 +126,19 @@ mod tests {
         assert_eq!(count.compare(reading(4_000_000, 55)), Stretch::Contradicted([3_000_000, 4_000_100]));
         count.restart();
         assert_eq!(count.compare(reading(5_000_000, 90)), Stretch::Begun);
+    }
+
+    #[test]
+    fn what_is_kept_does_not_grow_while_no_reading_can_be_compared_and_is_counted_all_the_same() {
+        let mut count = SwitchCount::default();
+        assert_eq!(count.compare(reading(0, 0)), Stretch::Begun);
+        for at in 1..=1000 {
+            let tick = at * 100_000;
+            count.show([tick; 2]);
+            assert_eq!(count.compare(reading(tick, at as u64)), Stretch::Open);
+            assert_eq!((count.shown.len(), count.settled), (1, at as u64 - 1));
+        }
+        assert_eq!(count.compare(reading(200_000_000, 1000)), Stretch::Complete([0, 200_000_100]));
     }
 
     #[test]

@@ -109,6 +109,8 @@ struct Counted {
     left_out: u64,
     /// Ticks of the stretches in which they were.
     left_out_ticks: i64,
+    /// Ticks of the stretches for which no reading could be compared.
+    uncompared_ticks: i64,
     begun: i64,
     /// Why the count cannot be read.
     unread: Option<String>,
@@ -128,7 +130,7 @@ impl<'a> Recording<'a> {
     fn of(instance: TraceInstance, events: NoiseEvents, place: &'a RoleContext) -> Self {
         let counter = NodeCounter::true_counter();
         let now = counter.read(Ordering::After);
-        let of = |number| OfCore { number: number as i32, core: Core::default(), told: None, read: [now; 2] };
+        let of = |number| OfCore { number: number as i32, core: Core::keeping_switches(), told: None, read: [now; 2] };
         let cores = instance.cores().map(of).collect();
         let missing = instance.missing().iter();
         let missing = missing.map(|event| format!("this kernel's trace has no {event}, so that noise lacks them"));
@@ -254,6 +256,7 @@ impl Counted {
             compared: Instant::now(),
             left_out: 0,
             left_out_ticks: 0,
+            uncompared_ticks: 0,
             begun: now,
             unread: None,
         }
@@ -265,7 +268,11 @@ impl Counted {
         let now = reading.ticks[0];
         match self.count.compare(reading) {
             Stretch::Open if self.compared.elapsed() < LEFT_OPEN => return,
-            Stretch::Open | Stretch::Begun | Stretch::Contradicted(_) => self.lose_arrived(now, columns),
+            Stretch::Begun => self.lose_arrived(now, columns),
+            Stretch::Open | Stretch::Contradicted(_) => {
+                self.uncompared_ticks += (now - self.until).max(0);
+                self.lose_arrived(now, columns);
+            }
             Stretch::Complete(_) => self.arrived_until(now).for_each(|row| columns.push(row)),
             Stretch::Incomplete(ticks, left_out) => {
                 let why = format!("{left_out} switches that the kernel counted and did not tell");
@@ -300,16 +307,24 @@ impl Counted {
 
     /// Sentences about what the trace lacks.
     fn missing(self) -> impl Iterator<Item = String> {
-        let Self { left_out, left_out_ticks, begun, until, .. } = self;
-        let percent = 100.0 * left_out_ticks as f64 / (until - begun).max(1) as f64;
+        let Self { left_out, left_out_ticks, uncompared_ticks, begun, until, .. } = self;
+        let percent = |ticks: i64| 100.0 * ticks as f64 / (until - begun).max(1) as f64;
         let left_out = (left_out > 0).then(|| {
             format!(
                 "the kernel counted {left_out} switches that its trace does not show: traces that overlap the \
-                 {percent:.1} % of the run in which they were are not known"
+                 {:.1} % of the run in which they were are not known",
+                percent(left_out_ticks)
+            )
+        });
+        let uncompared = (uncompared_ticks > 0).then(|| {
+            format!(
+                "for {:.1} % of the run the kernel's trace could not be compared with its count of switches: what it \
+                 left out there is not known. Cores that switch less often, as of fewer programs, help",
+                percent(uncompared_ticks)
             )
         });
         let unread = self.unread.map(|why| format!("{why}: switches that the kernel's trace left out are not known"));
-        left_out.into_iter().chain(unread)
+        left_out.into_iter().chain(uncompared).chain(unread)
     }
 }
 
@@ -381,7 +396,7 @@ mod tests {
 
     /// Nobody has core 1 up to 1 000 000; then thread 8 shows up, and is known to have come between these two ticks.
     fn unseen_arrival() -> (Counted, NoiseRow) {
-        let mut of = OfCore { number: 1, core: Core::default(), told: None, read: [0; 2] };
+        let mut of = OfCore { number: 1, core: Core::keeping_switches(), told: None, read: [0; 2] };
         let mut counted = Counted::since(0);
         let mut arrived = Vec::new();
         for line in [switch(400_000, 0), switch(1_000_000, 9).replace("first-10468", "task8-8    ")] {
@@ -437,12 +452,16 @@ mod tests {
         compared(&mut counted, [200_000, 70]);
         assert_eq!(compared(&mut counted, [2_000_000, 72]), std::slice::from_ref(&lost), "the kernel counted too few");
         let (mut counted, _) = unseen_arrival();
+        compared(&mut counted, [200_000, 70]);
         counted.compared -= LEFT_OPEN;
         assert_eq!(
             compared(&mut counted, [700_000, 72]),
             std::slice::from_ref(&lost),
             "nothing could be compared for so long"
         );
+        assert_eq!(counted.uncompared_ticks, 500_000);
+        let missing: Vec<_> = counted.missing().collect();
+        assert!(missing.len() == 1 && missing[0].starts_with("for 71.4 % of the run"), "{missing:?}");
         let (mut counted, _) = unseen_arrival();
         let mut columns = NoiseColumns::default();
         counted.give_up(3_000_000, &mut columns);
