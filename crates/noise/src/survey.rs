@@ -2,9 +2,11 @@
 //!
 //! Idea: in a window every core has a thread of its own, pinned, that does nothing but detect; what it noted is looked
 //! at after the window, when no core detects, and so is what the kernel did meanwhile. So memory is bounded by one
-//! window, and looking disturbs no figure: the time in between is in none. Assumes: nothing; a core that cannot be had,
-//! or is left in the middle of a window, is told as missing from there on. Deliberately absent: what caused what, which
-//! is [`cause`](crate::cause)'s.
+//! window, and looking disturbs no figure: the time in between is in none. Traces of fixed work follow one another
+//! within a window, and what is kept of each is taken in between without ever waiting: a thread that waits before each
+//! would be favoured by the scheduler while it measures. Assumes: nothing; a core that cannot be had, or is left in the
+//! middle of a window, is told as missing from there on. Deliberately absent: what caused what, which is
+//! [`cause`](crate::cause)'s.
 
 use std::fs;
 use std::sync::Barrier;
@@ -97,8 +99,9 @@ pub fn survey(
     let left = || plan.seconds - begun.elapsed().as_secs_f64();
     loop {
         let seconds = left().min(WINDOW.as_secs_f64()).max(QUANTUM.as_secs_f64());
-        for variation in 0..plan.variations().count() {
-            let ticks = (seconds * plan.hertz as f64) as i64;
+        let variations = plan.variations().count();
+        for variation in 0..variations {
+            let ticks = (seconds / variations as f64 * plan.hertz as f64) as i64;
             let parts = if plan.detector == Detector::Fwq { 1 } else { ((seconds * PARTS) as usize).max(1) };
             window(&mut cores, &mut kernel, At { variation, ticks }, Seeing { plan, parts, each });
         }
@@ -173,6 +176,8 @@ struct Variation {
     windows: u64,
     measured_ticks: i64,
     sums: Windows,
+    /// Traces of fixed work so far, and those that are kept whole.
+    kept: u64,
     traces: Vec<Vec<i64>>,
     detours: DetourTally,
     counts: ThreadCounts,
@@ -204,14 +209,14 @@ fn window(cores: &mut [OnCore], kernel: &mut Result<KernelRecord, String>, at: A
     let plan = seeing.plan;
     let gate = Barrier::new(cores.iter().filter(|of| of.gone.is_none()).count());
     let from = plain();
-    let mut left: Vec<(&mut OnCore, Ends)> = thread::scope(|scope| {
+    let mut left: Vec<(&mut OnCore, Found)> = thread::scope(|scope| {
         let there = cores.iter_mut().filter(|of| of.gone.is_none());
         let threads: Vec<_> = there
             .map(|of| {
                 let gate = &gate;
                 scope.spawn(move || {
-                    let ends = of.detect(at, gate, plan);
-                    (of, ends)
+                    let measured = of.detect(at, gate, plan);
+                    (of, measured)
                 })
             })
             .collect();
@@ -225,15 +230,23 @@ fn window(cores: &mut [OnCore], kernel: &mut Result<KernelRecord, String>, at: A
         })
     });
     thread::scope(|scope| {
-        for (of, ends) in left.drain(..) {
+        for (of, measured) in left.drain(..) {
             let events = events.as_ref();
-            scope.spawn(move || of.take(at.variation, ends, events, seeing));
+            scope.spawn(move || of.take(at.variation, measured, events, seeing));
         }
     });
 }
 
-/// The first and the last reading of a window, or why it failed.
-type Ends = Result<[i64; 2], String>;
+/// Stretch that was measured without a pause: a window, or one of its traces of fixed work.
+struct Measured {
+    /// The first and the last reading.
+    ends: [i64; 2],
+    /// Detours of its window up to its last one.
+    found: usize,
+}
+
+/// Stretches of a core in a window, in order, or why it failed.
+type Found = Result<Vec<Measured>, String>;
 
 impl OnCore {
     fn new(core: usize, plan: &NoisePlan) -> Self {
@@ -246,6 +259,7 @@ impl OnCore {
             windows: 0,
             measured_ticks: 0,
             sums: Windows::default(),
+            kept: 0,
             traces: Vec::new(),
             detours: DetourTally::new(plan.hertz),
             counts: ThreadCounts::default(),
@@ -261,79 +275,64 @@ impl OnCore {
         Self { core, readings, found, passes, variations, thread: 0, stolen, began: None, gone: None }
     }
 
-    /// Detects on this core, once all others are ready; the first and the last reading.
-    fn detect(&mut self, at: At, gate: &Barrier, plan: &NoisePlan) -> Ends {
+    /// Detects on this core, once all others are ready.
+    fn detect(&mut self, at: At, gate: &Barrier, plan: &NoisePlan) -> Found {
         let core = self.core;
         // SAFETY: takes no arguments and touches no memory of ours.
         self.thread = unsafe { libc::gettid() };
         let pinned = affinity::pin(core).map_err(|e| format!("core {core} is not measured: {e}"));
-        let Variation { memory_bytes, limit, counts, .. } = &mut self.variations[at.variation];
-        let memory_bytes = memory_bytes.map_or(0, |bytes| bytes as usize);
-        let mut memory = None;
-        if memory_bytes > 0 {
-            let made = FreshMemory::of(UNROLLED * memory_bytes + STORED_BYTES);
-            memory = Some(made.map_err(|e| format!("cannot map memory: {e}. Choose smaller --memory")));
-        }
+        let of = &mut self.variations[at.variation];
         gate.wait();
         pinned?;
-        let before = own_counts();
-        if plan.detector == Detector::Fwq || limit.is_none() {
-            match memory.transpose()? {
-                Some(mut memory) => unrolled_writing(&mut self.readings, memory.bytes(), memory_bytes),
-                None => unrolled(&mut self.readings),
-            }
-            if limit.is_none() {
-                *limit = DetourLimit::of(&self.readings[..], plan.step.width_ticks);
-            }
+        if of.limit.is_none() || plan.detector == Detector::Fwq {
+            of.trace(&mut self.readings, plan)?;
         }
         let limit =
-            limit.ok_or("expected readings that ascend, found a counter that runs backward. Do not trust it")?;
+            of.limit.ok_or("expected readings that ascend, found a counter that runs backward. Do not trust it")?;
         let until = plain() + at.ticks;
-        let ends = match plan.detector {
-            Detector::Selfish => selfish(plain, until, limit, &mut self.found),
-            Detector::Ftq => fixed_time(plain, [until, plan.quantum_ticks()], limit, &mut self.found, &mut self.passes),
-            Detector::Fwq => fixed_work(&self.readings[..], limit, &mut self.found),
-        };
-        counts.add(before, own_counts());
-        // SAFETY: takes no arguments and touches no memory of ours.
-        match usize::try_from(unsafe { libc::sched_getcpu() }) {
-            Ok(now) if now == core => Ok(ends),
-            _ => Err(format!("core {core} is not measured any more: it was taken away. Was it switched off?")),
+        let mut measured = Vec::new();
+        loop {
+            let (before, found) = (own_counts(), &mut self.found);
+            let ends = match plan.detector {
+                Detector::Selfish => selfish(plain, until, limit, found),
+                Detector::Ftq => fixed_time(plain, [until, plan.quantum_ticks()], limit, found, &mut self.passes),
+                Detector::Fwq => fixed_work(&self.readings[..], limit, found),
+            };
+            of.counts.add(before, own_counts());
+            is_on(core)?;
+            measured.push(Measured { ends, found: self.found.len() });
+            if plan.detector != Detector::Fwq {
+                return Ok(measured);
+            }
+            of.keep(&self.readings[..], limit);
+            if plain() >= until || self.found.len() >= MOST_DETOURS {
+                return Ok(measured);
+            }
+            of.trace(&mut self.readings, plan)?;
         }
     }
 
     /// Takes what a window left; of one that failed nothing is known.
-    fn take(&mut self, at: usize, ends: Ends, events: Option<&KernelWindow>, seeing: Seeing) {
+    fn take(&mut self, at: usize, measured: Found, events: Option<&KernelWindow>, seeing: Seeing) {
         let (of, core, thread) = (&mut self.variations[at], self.core, self.thread);
         of.has_causes |= events.is_some();
         let (found, passes) = (std::mem::take(&mut self.found), &mut self.passes);
-        match (ends, of.limit) {
-            (Ok(ends @ [first, last]), Some(limit)) => {
-                self.began.get_or_insert(first);
-                of.windows += 1;
-                of.measured_ticks += last - first;
-                let (number, mut sums) = (of.sums.next(), WindowSum::parts(ends, seeing.parts, &of.detours));
+        match (measured, of.limit) {
+            (Ok(measured), Some(limit)) => {
                 // Where the recorder failed, a window without events says that nothing is known.
                 let nothing = KernelWindow::default();
                 let events = events.or_else(|| of.has_causes.then_some(&nothing));
-                let mut detours = Vec::with_capacity(found.len());
-                for &detour in &found {
-                    let cause = events.map(|events| events.cause(detour, core, thread));
-                    detours.push((detour, cause.as_ref().map(|(cause, _)| cause.clone())));
-                    let part = WindowSum::part_of(detour.before, ends, seeing.parts);
-                    sums[part].add(detour, limit, cause.as_ref().map(|(cause, _)| cause), &of.detours);
-                    of.detours.add(detour, limit, number + part as u64, cause);
+                let mut begin = 0;
+                for Measured { ends, found: end } in measured {
+                    self.began.get_or_insert(ends[0]);
+                    let cause_of = |detour| events.map(|events| events.cause(detour, core, thread));
+                    let detours = of.take(ends, &found[begin..end], cause_of, seeing.parts);
+                    (seeing.each)(SeenWindow { core, thread, ends, limit, detours: &detours, events });
+                    begin = end;
                 }
-                sums.into_iter().for_each(|sum| of.sums.push(sum));
-                (seeing.each)(SeenWindow { core, thread, ends, limit, detours: &detours, events });
                 of.quanta.take(passes);
-                if seeing.plan.detector == Detector::Fwq {
-                    let differences: Vec<i64> = self.readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
-                    of.shapes.add(&differences, limit.width_ticks);
-                    take_fairly(&mut of.traces, MOST_TRACES, of.windows, differences);
-                }
             }
-            (ends, _) => self.gone = ends.err(),
+            (measured, _) => self.gone = measured.err(),
         }
         passes.clear();
         self.found = found;
@@ -370,7 +369,65 @@ impl Quanta {
     }
 }
 
+/// Why the calling thread is not on that core any more.
+fn is_on(core: usize) -> Result<(), String> {
+    // SAFETY: takes no arguments and touches no memory of ours.
+    match usize::try_from(unsafe { libc::sched_getcpu() }) {
+        Ok(now) if now == core => Ok(()),
+        _ => Err(format!("core {core} is not measured any more: it was taken away. Was it switched off?")),
+    }
+}
+
 impl Variation {
+    /// A trace of fixed work, with stores into fresh memory where it is tried with these.
+    fn trace(&mut self, readings: &mut [i64; UNROLLED], plan: &NoisePlan) -> Result<(), String> {
+        let bytes = self.memory_bytes.map_or(0, |bytes| bytes as usize);
+        let memory = (bytes > 0).then(|| FreshMemory::of(UNROLLED * bytes + STORED_BYTES)).transpose();
+        let memory = memory.map_err(|e| format!("cannot map memory: {e}. Choose smaller --memory"))?;
+        let before = own_counts();
+        match memory {
+            Some(mut memory) => unrolled_writing(readings, memory.bytes(), bytes),
+            None => unrolled(readings),
+        }
+        self.counts.add(before, own_counts());
+        if self.limit.is_none() {
+            self.limit = DetourLimit::of(&readings[..], plan.step.width_ticks);
+        }
+        Ok(())
+    }
+
+    /// Keeps of a trace of fixed work what is kept of each.
+    fn keep(&mut self, readings: &[i64], limit: DetourLimit) {
+        let differences: Vec<i64> = readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        self.shapes.add(&differences, limit.width_ticks);
+        self.kept += 1;
+        take_fairly(&mut self.traces, MOST_TRACES, self.kept, differences);
+    }
+
+    /// Adds what was measured without a pause, with the cause of each of its detours.
+    fn take(
+        &mut self,
+        ends @ [first, last]: [i64; 2],
+        found: &[Detour],
+        cause_of: impl Fn(Detour) -> Option<(DetourCause, i64)>,
+        parts: usize,
+    ) -> Vec<(Detour, Option<DetourCause>)> {
+        let Some(limit) = self.limit else { return Vec::new() };
+        self.windows += 1;
+        self.measured_ticks += last - first;
+        let (number, mut sums) = (self.sums.next(), WindowSum::parts(ends, parts, &self.detours));
+        let mut detours = Vec::with_capacity(found.len());
+        for &detour in found {
+            let cause = cause_of(detour);
+            detours.push((detour, cause.as_ref().map(|(cause, _)| cause.clone())));
+            let part = WindowSum::part_of(detour.before, ends, parts);
+            sums[part].add(detour, limit, cause.as_ref().map(|(cause, _)| cause), &self.detours);
+            self.detours.add(detour, limit, number + part as u64, cause);
+        }
+        sums.into_iter().for_each(|sum| self.sums.push(sum));
+        detours
+    }
+
     fn profile(mut self, core: usize, stolen_ns: Option<[i64; 2]>, detector: Detector) -> Option<CoreProfile> {
         let limit = self.limit.filter(|_| self.windows > 0)?;
         let quanta = &self.quanta;
