@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from figures import median
+from figures import interval_of_median, median
 from processes import ROOT, STAMPING_CPU, blocks_of, measured, output_of
 
 STAMPS, ROUNDS_OF_BLOCKS, POOL_BYTES = 500, 200, 128 << 20
@@ -98,18 +98,6 @@ class Tree:
                 f"{name}: peak memory": (cost["peak_bytes"] / 1e6, "MB"),
             }
         return figures
-
-
-def interval_of_median(values):
-    """The order statistics that hold the median in at least 95 % of samples; the ends where there are too few."""
-    values, count = sorted(values), len(values)
-    below, at, term = 0.0, 0, 0.5**count
-    while at < count // 2 and below + term <= 0.025:
-        below += term
-        at += 1
-        term *= (count - at + 1) / at
-    at = max(at - 1, 0)
-    return values[at], values[count - 1 - at]
 
 
 def compared(pairs):

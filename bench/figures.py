@@ -30,6 +30,18 @@ def median(values):
     return quantile(values, 0.5)
 
 
+def interval_of_median(values):
+    """The order statistics that hold the median in at least 95 % of samples; the ends where there are too few."""
+    values, count = sorted(values), len(values)
+    below, at, term = 0.0, 0, 0.5**count
+    while at < count // 2 and below + term <= 0.025:
+        below += term
+        at += 1
+        term *= (count - at + 1) / at
+    at = max(at - 1, 0)
+    return values[at], values[count - 1 - at]
+
+
 def print_table(rows):
     print(f"{'figure':44} {'measured':>14}  {'beside it, in the same run':32} {'ratio':>6}  {'target':22} met")
     for row in rows:

@@ -1,26 +1,55 @@
 """What `[noise]` costs the demo, and what other tools see on the cores that `tickscope noise` surveys, and can name.
 
-The companion: runs of the demo without it, with switches alone and with all events, in turn; `tickscope compare` says
-how much the median round trip moved, with its interval. The tools: each has all cores for as long, one after the other,
-under the same real-time priority. A tool that is not installed, or does not run here, is named with why.
+The companion: one run of the demo for each kind, in which the recorder is stopped and its events are switched off every
+other half second; a block's median round trip beside those of its two neighbours, and over all blocks the median of
+these with the interval that holds it in 95 % of samples (order statistics). Pairs share the run's processes, and the
+machine's weather. The tools: each has all cores for as long, one after the other, under the same real-time priority. A
+tool that is not installed, or does not run here, is named with why.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
-from figures import figure
-from processes import CPUS, RELEASE, ROOT
+from figures import figure, interval_of_median, median
+from processes import CPUS, RELEASE, ROOT, output_of
 
-ROUNDS, RUN_SECONDS, TOOL_SECONDS = 8, 6, 20
+COMPANION_SECONDS, BLOCK_SECONDS, TOOL_SECONDS = 120, 0.5, 20
 # Median round trip: how much longer it may be, percent.
 COMPANIONS = {"switches": 2, "all": 10}
 CORES = ",".join(map(str, CPUS))
 FIFO = "50"
+# Round trips of a block that has a median.
+FEWEST = 50
+INSTANCES = Path("/sys/kernel/tracing/instances")
+# Each round trip that lies well within a block, as [block, recorded, ticks]. Where nothing is recorded for a third of a
+# block's length the recorder was stopped; what lies within a tenth of a change is left out.
+ROUND_TRIPS = """
+    WITH rows AS (SELECT DISTINCT begin AS tick FROM read_parquet('{run}/noise/*/*.parquet')
+                  WHERE class IN ('task', 'interrupt', 'softirq')),
+         gaps AS (SELECT lag(tick) OVER (ORDER BY tick) AS off, tick AS again FROM rows),
+         stops AS (SELECT off, again FROM gaps WHERE again - off > {block} / 3),
+         ends AS (SELECT unnest([off, again]) AS tick, unnest([false, true]) AS recorded FROM stops),
+         blocks AS (SELECT row_number() OVER (ORDER BY tick) AS block, recorded, tick AS begin,
+                           lead(tick) OVER (ORDER BY tick) AS until FROM ends),
+         trips AS (SELECT "client.send" AS sent, "client.response" AS came FROM traces)
+    SELECT block, recorded, came - sent FROM trips JOIN blocks
+        ON sent > begin + {block} / 10 AND came < until - {block} / 10
+"""
+# The package is what `make python` installs.
+READ = """
+import json, sys, duckdb, tickscope
+run, ask, seconds = tickscope.open(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+hertz, traces = run.figures()["hertz"], run.traces()
+print(json.dumps([hertz, duckdb.sql(ask.format(run=sys.argv[1], block=int(seconds * hertz))).fetchall()]))
+"""
 
 
 def measure_noise(options):
@@ -32,60 +61,80 @@ def measure_noise(options):
 # ---- the companion ---------------------------------------------------------------------------------------------------
 
 
-def run_file(events):
-    text = (ROOT / "experiments" / "demo.toml").read_text().replace("../build/", f"{ROOT}/build/")
-    text = text.replace('kind = "auto"', 'kind = "loopback"')
-    return text + (f'\n[noise]\nevents = "{events}"\n' if events else "")
-
-
-def one_run(events, folder, seconds):
-    """A run's directory, and why it recorded no noise."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    (place / "demo.toml").write_text(run_file(events))
-    run = ["run", place / "demo.toml", "--seconds", str(seconds), "--out", place / "run", "--json"]
-    command = [RELEASE / "tickscope", *run]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"bench: the demo ended with {done.returncode}: {done.stderr}")
-    lacks = [event["text"] for event in json.loads(done.stdout)["events"] if event["what"] == "noise-missing"]
-    return place / "run", [why for why in lacks if not why.startswith("the run file asks")]
-
-
 def companion(options):
-    kinds, seconds = [None, *COMPANIONS], max(1, options.of(RUN_SECONDS))
+    seconds, found = max(10, options.of(COMPANION_SECONDS)), {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        runs = {kind: [] for kind in kinds}
-        for number in range(max(2, options.of(ROUNDS))):
-            for kind in kinds[number % 3 :] + kinds[: number % 3]:
-                run, lacks = one_run(kind, folder, seconds)
-                if lacks:
-                    print(f"noise: the companion is not measured: {lacks[0]}")
-                    return [], {"not measured": lacks}
-                runs[kind].append(run)
-        compared = {kind: compare(runs[None], runs[kind]) for kind in COMPANIONS}
-    return [row(kind, found) for kind, found in compared.items()], compared
+        for kind in COMPANIONS:
+            run, lacks = one_run(kind, Path(folder) / kind, seconds)
+            if lacks:
+                print(f"noise: the companion is not measured: {lacks}")
+                return [], {"not measured": lacks}
+            found[kind] = added(run)
+    return [row(kind, of) for kind, of in found.items()], found
 
 
-def compare(before, after):
-    """The change of the median round trip, as JSON."""
-    command = [RELEASE / "tickscope", "compare", "--quantiles", "50", "--json", "--before", *before, "--after", *after]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    table = json.loads(done.stdout)
-    whole = next(stage for stage in table["stages"] if stage["role"] == "end-to-end")["changes"][0]
-    return {"hertz": table["hertz"], **whole}
+def one_run(events, place, seconds):
+    """A run's directory, and why it recorded no noise."""
+    place.mkdir()
+    text = (ROOT / "experiments" / "demo.toml").read_text().replace("../build/", f"{ROOT}/build/")
+    text = text.replace('kind = "auto"', 'kind = "loopback"') + f'\n[noise]\nevents = "{events}"\n'
+    (place / "demo.toml").write_text(text)
+    run_words = ["run", place / "demo.toml", "--seconds", str(seconds), "--out", place / "run", "--json"]
+    command = [RELEASE / "tickscope", *run_words]
+    before = set(INSTANCES.glob("tickscope-*"))
+    with (place / "out.json").open("w") as out, (place / "err.txt").open("w") as err:
+        with subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err) as run:
+            by_turns(run, before)
+    if run.returncode:
+        raise SystemExit(f"bench: the demo ended with {run.returncode}: {(place / 'err.txt').read_text()[-2000:]}")
+    events_told = json.loads((place / "out.json").read_text())["events"]
+    why = [event["text"] for event in events_told if event["what"] == "noise-missing"]
+    return place / "run", next((text for text in why if text.startswith("noise was not recorded")), None)
+
+
+def by_turns(run, before):
+    """Stops the recorder and its events, and lets both go on, by turns until the run is over."""
+    is_recording, events = True, {}
+    while run.poll() is None:
+        time.sleep(BLOCK_SECONDS)
+        is_recording = not is_recording
+        for instance in set(INSTANCES.glob("tickscope-*")) - before:
+            recorder, place = int(instance.name.split("-")[1]), instance / "set_event"
+            with contextlib.suppress(OSError):  # it may have ended meanwhile
+                events.setdefault(instance, place.read_text())
+                if is_recording:
+                    os.kill(recorder, signal.SIGCONT)
+                place.write_text(events[instance] if is_recording else "")
+                if not is_recording:
+                    os.kill(recorder, signal.SIGSTOP)
+
+
+def added(run):
+    """What recording adds to the median round trip: in percent, pair by pair, with the median of all blocks without."""
+    python = ROOT / ".venv" / "bin" / "python"
+    hertz, trips = json.loads(output_of([python, "-c", READ, run, ROUND_TRIPS, BLOCK_SECONDS]))
+    blocks = {}
+    for block, recorded, ticks in trips:
+        blocks.setdefault(block, (recorded, []))[1].append(ticks)
+    medians = {block: (recorded, median(ticks)) for block, (recorded, ticks) in blocks.items() if len(ticks) >= FEWEST}
+    shares = []
+    for block, (recorded, with_it) in medians.items():
+        beside = [medians[near] for near in (block - 1, block + 1) if near in medians]
+        if recorded and len(beside) == 2:
+            shares.append(100 * (2 * with_it / sum(ticks for _, ticks in beside) - 1))
+    if len(shares) < 6:
+        raise SystemExit(f"bench: expected at least 6 blocks with recording between two without, found {len(shares)}")
+    without = median([ticks for recorded, ticks in medians.values() if not recorded])
+    return {"percent": shares, "without_us": 1e6 * without / hertz}
 
 
 def row(kind, found):
-    us = 1e6 / found["hertz"]
-    before, shift, limit = found["before"]["ticks"] * us, found["shift"], COMPANIONS[kind]
-    ends = [shift["statistics_lo_ticks"], shift["statistics_hi_ticks"]]
-    ends = [end * us if end is not None else None for end in ends]
-    between = ", ".join("?" if end is None else f"{100 * end / before:.1f}" for end in ends)
-    percent = 100 * shift["ticks"] * us / before
+    (lo, hi), limit = interval_of_median(found["percent"]), COMPANIONS[kind]
+    title = f"demo p50, [noise] {kind}: added"
     # Met or missed for sure; where the interval leaves it open, neither.
-    met = None if None in ends or ends[0] <= before * limit / 100 < ends[1] else ends[1] <= before * limit / 100
-    title = f"demo p50, [noise] {kind}: added % [{between}]"
-    return figure(title, percent, "%", None, f"<= {limit} % of {before:.1f} us", met)
+    met = None if lo <= limit < hi else hi <= limit
+    target = f"<= {limit} % of {found['without_us']:.1f} us"
+    return figure(title, median(found["percent"]), "%", None, target, met, lo=lo, hi=hi, pairs=len(found["percent"]))
 
 
 # ---- the tools -------------------------------------------------------------------------------------------------------
