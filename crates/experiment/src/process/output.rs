@@ -105,8 +105,8 @@ impl Lines {
     }
 }
 
-/// Reads all of a process's standard output, so that it never waits for a reader; sends the first line and the last.
-/// Answers of one of tickscope's own are kept apart.
+/// Reads all of a process's standard output, so that it never waits for a reader; sends the first line, and the
+/// last one that is not empty. Answers of one of tickscope's own are kept apart.
 pub fn drain(
     output: impl Read,
     forward: Forward,
@@ -123,7 +123,9 @@ pub fn drain(
         if latest.is_none() {
             let _ = first.send(line.clone()); // nobody waits for it but `ready`
         }
-        latest = Some(line);
+        if latest.is_none() || !line.is_empty() {
+            latest = Some(line);
+        }
     };
     pass_on(output, forward, keep);
     let _ = last.send(latest); // nobody waits for it but `end`
@@ -189,6 +191,8 @@ mod tests {
         assert_eq!((first.unwrap().len(), last.as_deref()), (MOST_BYTES, Some("no newline")));
         let (first, last) = drained(io::empty(), &Lines::default());
         assert_eq!((first, last), (None, None));
+        let (first, last) = drained("\n{\"valid\": false}\n\n \r\n".as_bytes(), &Lines::default());
+        assert_eq!((first.as_deref(), last.as_deref()), (Some(""), Some("{\"valid\": false}")));
     }
 
     #[test]
