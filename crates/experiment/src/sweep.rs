@@ -52,9 +52,9 @@ impl SweepSettings {
         given().unwrap_or_else(|| Path::new("runs").join(format!("{}-{}", run.name, crate::unix_ms() / 1000)))
     }
 
-    /// A trial of that point.
-    fn trial(&self, point: &[usize], out: PathBuf, told: String) -> RunSettings {
-        let text = RunText { text: self.plan.text(point), ..self.plan.file.clone() };
+    /// A trial of that point, the first or another repetition.
+    fn trial(&self, point: &[usize], repetition: u32, out: PathBuf, told: String) -> RunSettings {
+        let text = RunText { text: self.plan.text(point, repetition), ..self.plan.file.clone() };
         let (seconds, keep) = (self.seconds, self.keep);
         let source = RunSource::File(text);
         RunSettings { source, out: Some(out), seconds, keep, overhead: false, detach: false, trial: Some(told) }
@@ -68,7 +68,7 @@ impl SweepSettings {
 /// Checks what would be swept, without running it; says what it would do.
 pub fn check_sweep(settings: &SweepSettings) -> Result<String, Error> {
     let (first, root) = (vec![0; settings.plan.parameters.len()], settings.root());
-    let trial = settings.trial(&first, root.join(folder(1)), String::new());
+    let trial = settings.trial(&first, 1, root.join(folder(1)), String::new());
     Ok(settings.plan.describe(settings.seconds()) + &conductor::check(&trial)?)
 }
 
@@ -249,7 +249,7 @@ impl Sweeping<'_> {
         let told = self.told(at);
         let trial = &mut self.sweep.trials[at];
         let name = free(&self.root, trial.number);
-        let settings = self.settings.trial(&trial.point, self.root.join(&name), told.clone());
+        let settings = self.settings.trial(&trial.point, trial.repetition, self.root.join(&name), told.clone());
         (trial.state, trial.folder) = (TrialState::Begun, Some(name.clone()));
         self.sweep.write(&self.root)?;
         let began = Instant::now();

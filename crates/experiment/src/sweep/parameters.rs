@@ -8,7 +8,9 @@ pub(crate) const MOST_TRIALS: u64 = 10_000;
 /// The largest whole number up to which a float has each.
 const MOST_EXACT: u64 = 1 << 53;
 /// What commands have by themselves.
-pub(crate) const OF_THE_RUN: [&str; 3] = ["address", "seconds", "run"];
+pub(crate) const OF_THE_RUN: [&str; 4] = ["address", "seconds", "run", REPETITION];
+/// Which of a point's trials it is, from 1.
+pub(crate) const REPETITION: &str = "repetition";
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +77,7 @@ impl ParameterPlan {
         };
         if OF_THE_RUN.contains(&self.name.as_str()) {
             return Err(format!(
-                "expected another name than {}, which every run has. Rename it",
+                "expected another name than {}, which every trial has. Rename it",
                 OF_THE_RUN.join(", ")
             ));
         }

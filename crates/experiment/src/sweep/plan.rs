@@ -5,11 +5,13 @@
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tickscope_store::{AgeFigure, Measure, PrintedField, SweepManifest, SweepOrder, SweepParameter, TrialRecord};
+use tickscope_store::{
+    AgeFigure, Measure, ParameterValue, PrintedField, SweepManifest, SweepOrder, SweepParameter, TrialRecord,
+};
 use tickscope_tick::{NodeName, Place, acts, counted};
 use tickscope_trace::Layout;
 
-use super::parameters::{MOST_TRIALS, OF_THE_RUN, ParameterPlan, grid, points_of};
+use super::parameters::{MOST_TRIALS, OF_THE_RUN, ParameterPlan, REPETITION, grid, points_of};
 use super::substitution::{Substitution, names};
 use crate::Error;
 use crate::plan::Plan;
@@ -165,7 +167,7 @@ impl SweepPlan {
         plan.expect_known_names()?;
         for point in grid(&plan.parameters) {
             let told = |why| format!("with {}: {why}", SweepParameter::told(&plan.parameters, &point));
-            Plan::parse(&plan.text(&point)).map_err(told)?;
+            Plan::parse(&plan.text(&point, 1)).map_err(told)?;
         }
         Ok(plan)
     }
@@ -261,7 +263,7 @@ impl SweepPlan {
         })
     }
 
-    /// A name in a command or in an environment is a parameter's, or one that every run has.
+    /// A name in a command or in an environment is a parameter's, or one that every trial has.
     fn expect_known_names(&self) -> Result<(), String> {
         for node in &self.first.nodes {
             for text in node.command.iter().chain(node.environment.values()) {
@@ -269,7 +271,7 @@ impl SweepPlan {
                 if let Some(name) = names(text).find(|name| !OF_THE_RUN.contains(name) && !of_node(name)) {
                     let known: Vec<&str> = self.parameters.iter().map(|of| of.name.as_str()).collect();
                     return Err(format!(
-                        "node '{}': expected the name of a parameter ({}), or one that every run has ({}), found \
+                        "node '{}': expected the name of a parameter ({}), or one that every trial has ({}), found \
                          {{{name}}}. Correct it, or add a [[sweep.parameter]]",
                         node.name,
                         known.join(", "),
@@ -281,9 +283,11 @@ impl SweepPlan {
         Ok(())
     }
 
-    /// The run file of a point.
-    pub(crate) fn text(&self, point: &[usize]) -> String {
-        let table = Substitution::of(SweepParameter::at(&self.parameters, point)).filled(&self.table);
+    /// The run file of a point's trial.
+    pub(crate) fn text(&self, point: &[usize], repetition: u32) -> String {
+        let repetition = ParameterValue::Integer(repetition.into());
+        let values = SweepParameter::at(&self.parameters, point).chain([(REPETITION, &repetition)]);
+        let table = Substitution::of(values).filled(&self.table);
         format!("# A trial of a sweep: {}\n{table}", SweepParameter::told(&self.parameters, point))
     }
 
@@ -345,9 +349,11 @@ impl SweepPlan {
 
 /// The plan of the first point; every parameter is asked for somewhere. Takes out of the table what is the sweep's.
 fn first_plan(table: &mut toml::Table, parameters: &[SweepParameter], first: &[usize]) -> Result<Plan, String> {
-    let mut substitution = Substitution::of(SweepParameter::at(parameters, first));
+    let repetition = ParameterValue::Integer(1);
+    let values = SweepParameter::at(parameters, first).chain([(REPETITION, &repetition)]);
+    let mut substitution = Substitution::of(values);
     let filled = substitution.filled(table);
-    if let Some(unused) = substitution.unused() {
+    if let Some(unused) = substitution.unused().filter(|name| *name != REPETITION) {
         return Err(format!(
             "[[sweep.parameter]] expected '{{{unused}}}' somewhere in the run file, found it nowhere. Write it where \
              its value belongs, or leave the parameter out"

@@ -360,7 +360,7 @@ fn told(sweep: &SweepManifest, trial: &TrialRecord) -> String {
 pub fn check_sustain(settings: &SustainSettings) -> Result<String, Error> {
     let SustainSettings { plan, out, seconds } = settings.clone();
     let sweep = SweepSettings { plan: plan.sweep.clone(), out, seconds, keep: None };
-    let trial = sweep.trial(&[0], sweep.root().join(super::folder(1)), String::new());
+    let trial = sweep.trial(&[0], 1, sweep.root().join(super::folder(1)), String::new());
     Ok(format!("{}\nthe lowest rate's trial:\n{}", plan.describe(), conductor::check(&trial)?))
 }
 

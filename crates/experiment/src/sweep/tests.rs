@@ -28,11 +28,26 @@ fn values(parameter: &str) -> Result<Vec<String>, String> {
 #[test]
 fn a_value_takes_the_place_of_its_name_as_a_number_or_as_a_word() {
     let sweep = plan(TEXT).unwrap();
-    let plan = crate::plan::Plan::parse(&sweep.text(&[1, 1])).unwrap();
+    let plan = crate::plan::Plan::parse(&sweep.text(&[1, 1], 1)).unwrap();
     assert_eq!((plan.run.seconds, plan.nodes[0].command[1..].join(" ").as_str()), (2.0, "--rate=20.5 2"));
     assert_eq!(plan.nodes[0].environment["RATE"], "20.5");
-    assert!(sweep.text(&[2, 0]).contains("# A trial of a sweep: rate = all, length = 1\n"));
+    assert!(sweep.text(&[2, 0], 1).contains("# A trial of a sweep: rate = all, length = 1\n"));
     assert!(SweepPlan::of(&file("[run]\nname = \"no sweep\"\n")).unwrap().is_none());
+}
+
+#[test]
+fn each_repetition_may_have_a_seed_of_its_own() {
+    let seeded = plan(&TEXT.replace("\"{length}\"]", "\"--seed={repetition}\"]")).unwrap();
+    let word = |repetition| {
+        let plan = crate::plan::Plan::parse(&seeded.text(&[0, 0], repetition)).unwrap();
+        plan.nodes[0].command.last().unwrap().clone()
+    };
+    assert_eq!([word(1), word(3)], ["--seed=1", "--seed=3"]);
+    let why = plan(&TEXT.replace("name = \"rate\"", "name = \"repetition\"")).unwrap_err();
+    assert!(
+        why.contains("expected another name than address, seconds, run, repetition, which every trial has"),
+        "{why}"
+    );
 }
 
 #[test]
