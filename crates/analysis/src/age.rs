@@ -32,7 +32,7 @@ pub const FEW_UPDATES: u64 = 30;
 /// Keys that are listed, those of the most updates.
 pub const MOST_AGED_KEYS: usize = 1000;
 /// Updates received before they were generated, and keys of few updates, that are named.
-const MOST_NAMED: usize = 5;
+pub(crate) const MOST_NAMED: usize = 5;
 /// Stretches of a window that a page draws, and corners to either side of the highest.
 const STRETCHES: usize = 170;
 const NEAR_CORNERS: usize = 20;
@@ -591,6 +591,11 @@ impl OfKey {
 }
 
 impl Age {
+    /// Keys that are in no figure for that reason, of those that are listed.
+    pub fn keys_without(&self, why: NoAge) -> impl Iterator<Item = Option<i64>> {
+        self.keys.iter().filter(move |key| key.why == Some(why)).map(|key| key.key)
+    }
+
     /// The same figures, none of which has an end.
     fn without_ends(mut self) -> Self {
         let of = |ages: Ages| {

@@ -118,7 +118,9 @@ pub use span::Span;
 pub use spans::{Spanned, Spans, spans};
 pub use stream::{Stream, StreamEnd};
 pub use sustain::{MeanDelay, SustainRule, SustainSearch, SustainTrial, SustainVerdict, Sustained, judged};
-pub use sweep::{SweepFigure, SweepNumber, SweepPoint, SweepTable, SweepTrial, TrialFigure, swept};
+pub use sweep::{
+    KeysLeftOut, PrintedNumber, SweepFigure, SweepNumber, SweepPoint, SweepTable, SweepTrial, TrialFigure, swept,
+};
 pub use tail::{FEWEST_SLOW, StageTail, Tail, TailShare, Unresolved, WhatIf};
 pub use totals::{Total, Totals, TotalsJson, totals};
 pub use truth::Truth;

@@ -22,13 +22,14 @@ use tickscope_store::{
 use tickscope_tick::{Place, counted};
 use tickscope_trace::Quantile;
 
-use crate::age::{Age, AgeQuery, AgeSpan, FEW_UPDATES, age};
+use crate::age::{Age, AgeKey, AgeQuery, AgeSpan, FEW_UPDATES, MOST_NAMED, NoAge, age};
 use crate::analysis::{Analysis, analyse};
 use crate::compare::{Ends, Reference};
 use crate::error::Error;
 use crate::query::Query;
 use crate::ready::{ReadyRun, ready};
 use crate::scan::Scan;
+pub use printed::PrintedNumber;
 use printed::{Printed, printed};
 
 /// What all trials say. Ticks of the reference of the first trial that is in a figure; within a version keys are added,
@@ -90,17 +91,21 @@ pub struct SweepFigure {
     pub lost: u64,
     /// Keys of so few updates that their age is a matter of chance, the most of a repetition; `None`: it is no age.
     pub keys_with_few: Option<usize>,
+    /// Keys that a mean over keys is of, the fewest of a repetition; `None`: it is no such mean.
+    pub keys: Option<usize>,
+    /// Keys that it should be of, the most of a repetition.
+    pub keys_of: Option<usize>,
 }
 
 /// A number that programs print, at a point. Nothing of it is tickscope's but the ranks.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SweepNumber {
     /// The median of the repetitions, the lower one of two; of true and false 1 and 0.
-    pub value: f64,
+    pub value: PrintedNumber,
     /// The lower end of their spread.
-    pub lo: f64,
+    pub lo: PrintedNumber,
     /// The upper end.
-    pub hi: f64,
+    pub hi: PrintedNumber,
     /// That the median of all repetitions that could be made lies between them; `None`: of one repetition.
     pub confidence_per_million: Option<u32>,
     /// Repetitions that have it.
@@ -128,8 +133,10 @@ pub struct SweepTrial {
     pub dropped: u64,
     /// By measure, in ticks as the table's.
     pub figures: Vec<Option<TrialFigure>>,
+    /// Keys that ages over keys leave out.
+    pub left_out: Vec<KeysLeftOut>,
     /// By field, as its programs print them; of true and false 1 and 0.
-    pub numbers: Vec<Option<f64>>,
+    pub numbers: Vec<Option<PrintedNumber>>,
 }
 
 /// One measure of a trial: what its own table shows.
@@ -147,6 +154,25 @@ pub struct TrialFigure {
     pub lost: u64,
     /// Keys of so few updates that their age is a matter of chance; `None`: it is no age.
     pub keys_with_few: Option<usize>,
+    /// Keys that a mean over keys is of; `None`: it is no such mean.
+    pub keys: Option<usize>,
+    /// Keys that it should be of: all of which an update was generated.
+    pub keys_of: Option<usize>,
+}
+
+/// Keys that the mean over keys of one measure of a trial leaves out, for one reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct KeysLeftOut {
+    /// Its place among the measures.
+    pub measure: usize,
+    /// Why.
+    pub why: NoAge,
+    /// Kind of the keys.
+    pub key: AgeKey,
+    /// How many.
+    pub keys: usize,
+    /// Some of them.
+    pub named: Vec<Option<i64>>,
 }
 
 /// Looks at all trials; `progress` is told how many were looked at.
@@ -250,8 +276,8 @@ fn ends(repetitions: usize) -> [usize; 2] {
 }
 
 impl SweepNumber {
-    fn of(mut all: Vec<f64>) -> Option<Self> {
-        all.sort_by(f64::total_cmp);
+    fn of(mut all: Vec<PrintedNumber>) -> Option<Self> {
+        all.sort_by(PrintedNumber::order);
         let at = |rank: usize| all.get(rank.checked_sub(1)?).copied();
         let [first, last] = ends(all.len());
         Some(Self {
@@ -284,6 +310,8 @@ impl SweepFigure {
             count: all.iter().map(|one| one.count).fold(0, u64::saturating_add),
             lost: all.iter().map(|one| one.lost).fold(0, u64::saturating_add),
             keys_with_few: all.iter().filter_map(|one| one.keys_with_few).max(),
+            keys: all.iter().filter_map(|one| one.keys).min(),
+            keys_of: all.iter().filter_map(|one| one.keys_of).max(),
         })
     }
 }
@@ -306,6 +334,7 @@ impl SweepTrial {
             code: if state == "missing" { 1 } else { trial.code },
             dropped: 0,
             figures: vec![None; sweep.measures.len()],
+            left_out: Vec::new(),
             numbers: vec![None; sweep.fields.len()],
         }
     }
@@ -313,8 +342,8 @@ impl SweepTrial {
     /// Takes in what the trial's run says; what it finds wrong keeps it out of the figures.
     fn take(&mut self, measured: Result<Measured, Error>) {
         match measured {
-            Ok(Measured { figures, numbers, dropped, lacks, .. }) => {
-                (self.figures, self.dropped) = (figures, dropped);
+            Ok(Measured { figures, left_out, numbers, dropped, lacks, .. }) => {
+                (self.figures, self.left_out, self.dropped) = (figures, left_out, dropped);
                 self.numbers = numbers.into_iter().map(|one| one.map(Printed::number)).collect();
                 if let Some(first) = lacks.first() {
                     let all: Vec<String> = lacks.iter().map(ToString::to_string).collect();
@@ -369,6 +398,7 @@ impl TrialRun {
 struct Measured {
     reference: Reference,
     figures: Vec<Option<TrialFigure>>,
+    left_out: Vec<KeysLeftOut>,
     numbers: Vec<Option<Printed>>,
     dropped: u64,
     /// Which limits it does not keep, and which measures and numbers it lacks; it counts, however that is.
@@ -379,7 +409,7 @@ impl Measured {
     fn of(root: &Path, sweep: &SweepManifest, query: &Query, named: Option<&str>) -> Result<Self, Error> {
         let TrialRun { ready, analysis, events } = TrialRun::of(root, query, named)?;
         let run = &ready.run;
-        let (mut quantiles, mut figures, mut aged) = (0, Vec::new(), None);
+        let (mut quantiles, mut figures, mut left_out, mut aged) = (0, Vec::new(), Vec::new(), None);
         let mut lacks = Vec::from_iter(analysis.expect_limits(&events).err());
         for measure in &sweep.measures {
             let found = match measure {
@@ -387,9 +417,11 @@ impl Measured {
                     quantiles += 1;
                     of_stage(run, &analysis, stage, quantiles - 1)
                 }
-                Measure::Age { age: points, of, key } => {
-                    ages(run, query, points, &mut aged).and_then(|found| of_age(found, *of, *key))
-                }
+                Measure::Age { age: points, of, key } => ages(run, query, points, &mut aged).and_then(|found| {
+                    let figure = of_age(found, *of, *key)?;
+                    left_out.extend(key.is_none().then(|| keys_left_out(figures.len(), found)).into_iter().flatten());
+                    Ok(figure)
+                }),
             };
             // What one measure lacks takes no other away: points that are overloaded would keep survivors alone.
             figures.push(match found {
@@ -408,7 +440,7 @@ impl Measured {
         }
         let channels = run.channels()?.found;
         let dropped = channels.iter().map(|channel| channel.dropped.unsigned_abs()).fold(0, u64::saturating_add);
-        Ok(Self { reference: Reference::of(run)?, figures, numbers, dropped, lacks })
+        Ok(Self { reference: Reference::of(run)?, figures, left_out, numbers, dropped, lacks })
     }
 
     /// The same without numbers of another type than `types`, those of earlier trials, to which its own are added.
@@ -500,6 +532,8 @@ fn of_stage(run: &Run, analysis: &Analysis, stage: &str, quantile: usize) -> Res
         count: row.count,
         lost: row.missing,
         keys_with_few: None,
+        keys: None,
+        keys_of: None,
     })
 }
 
@@ -541,7 +575,19 @@ fn of_age(found: &Age, of: AgeFigure, key: Option<i64>) -> Result<TrialFigure, E
     let few = of_key.map(|one| usize::from(one.effective + one.obsolete < FEW_UPDATES));
     let AgeSpan { estimate_ticks: ticks, lo_ticks, hi_ticks } =
         span.ok_or_else(|| Error::work("too few updates were received"))?;
-    Ok(TrialFigure { ticks, lo_ticks, hi_ticks, count, lost, keys_with_few: Some(few.unwrap_or(found.keys_with_few)) })
+    let keys_with_few = Some(few.unwrap_or(found.keys_with_few));
+    let of_all = |keys: usize| key.is_none().then_some(keys);
+    let [keys, keys_of] = [found.counted_keys, found.keys.len() + found.keys_left_out].map(of_all);
+    Ok(TrialFigure { ticks, lo_ticks, hi_ticks, count, lost, keys_with_few, keys, keys_of })
+}
+
+/// Keys that are in no mean over keys, by reason.
+fn keys_left_out(measure: usize, found: &Age) -> impl Iterator<Item = KeysLeftOut> {
+    [NoAge::Late, NoAge::NeverReceived].into_iter().filter_map(move |why| {
+        let keys: Vec<Option<i64>> = found.keys_without(why).collect();
+        let named = keys.iter().take(MOST_NAMED).copied().collect();
+        (!keys.is_empty()).then_some(KeysLeftOut { measure, why, key: found.key, keys: keys.len(), named })
+    })
 }
 
 #[cfg(test)]
@@ -550,7 +596,7 @@ mod tests {
 
     fn figure(ticks: i64, reach: Option<i64>) -> TrialFigure {
         let (lo_ticks, hi_ticks) = (reach.map(|reach| ticks - reach), reach.map(|reach| ticks + reach));
-        TrialFigure { ticks, lo_ticks, hi_ticks, count: 10, lost: 1, keys_with_few: None }
+        TrialFigure { ticks, lo_ticks, hi_ticks, count: 10, lost: 1, keys_with_few: None, keys: None, keys_of: None }
     }
 
     fn of(all: &[TrialFigure]) -> SweepFigure {
@@ -565,6 +611,14 @@ mod tests {
         assert_eq!((found.lo_ticks, found.hi_ticks), (Some(-80), Some(120)));
         assert_eq!((found.count, found.lost, found.repetitions), (30, 3, 3));
         assert_eq!(SweepFigure::of(&[]), None);
+    }
+
+    #[test]
+    fn a_mean_over_keys_is_of_the_fewest_of_a_repetition() {
+        let of_keys = |keys, of| TrialFigure { keys: Some(keys), keys_of: Some(of), ..figure(10, Some(1)) };
+        let found = of(&[of_keys(1000, 1000), of_keys(417, 1000), of_keys(999, 999)]);
+        assert_eq!((found.keys, found.keys_of), (Some(417), Some(1000)));
+        assert_eq!(of(&[figure(10, None)]).keys, None);
     }
 
     #[test]

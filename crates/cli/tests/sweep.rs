@@ -197,8 +197,10 @@ fn e2e_a_trial_that_its_own_program_calls_invalid_or_that_holds_another_run_is_i
     let measure = "measure = [{ stage = \"end-to-end\" }, { age = [\"client.send\", \"server.received\"] }]\n";
     fs::write(site.path("said"), "{\"valid\": false, \"why\": [\"no core\"]}").unwrap();
     let text = gated(&site, measure).replace("exec", "set -- `[ {n} = 3 ] && echo --rate 0.5`;");
-    let text = text
-        .replace("{seconds}\"]", &format!("{{seconds}} $@; [ {{n}} != 2 ] || cat {}\"]", site.path("said").display()));
+    let text = text.replace(
+        "{seconds}\"]",
+        &format!("{{seconds}} $@; [ {{n}} != 2 ] || cat {}; echo\"]", site.path("said").display()),
+    );
     let ended = Ended::of(&mut site.run_command(&text));
     let table = ended.json(1);
     let of = |key: &str| trials(&table).iter().map(|trial| trial[key].clone()).collect::<Vec<_>>();
@@ -237,7 +239,7 @@ fn e2e_numbers_that_programs_print_stand_in_the_table_and_what_a_trial_lacks_tak
     assert!(checked.out.contains("rate of client; drops.data"), "{checked:?}");
     let table = Ended::of(site.run_command(&text).arg("--report")).json(1);
     let of = |key: &str| trials(&table).iter().map(|trial| trial[key].clone()).collect::<Vec<_>>();
-    assert_eq!(of("numbers"), [json!([250.5, 3.0]), json!([null, null]), json!([2.0, null])], "{table:#}");
+    assert_eq!(of("numbers"), [json!([250.5, 3]), json!([null, null]), json!([2, null])], "{table:#}");
     let why: Vec<_> = of("why").iter().map(|why| why.as_str().unwrap().to_owned()).collect();
     for (trial, said) in [
         (0, "no age client.send server.received, average of key 5: expected updates of key 5, found none among"),

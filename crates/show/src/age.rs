@@ -199,12 +199,7 @@ impl AgeTable<'_> {
     }
 
     fn key_name(&self, key: Option<i64>) -> String {
-        match (self.age.key, key) {
-            (AgeKey::None, _) => "all".into(),
-            (AgeKey::Value, Some(key)) => key.to_string(),
-            (AgeKey::Kind, Some(key)) => format!("kind {key}"),
-            (_, None) => "no value".into(),
-        }
+        key_name(self.age.key, key)
     }
 
     /// `12.34 ±0.05`.
@@ -275,14 +270,10 @@ impl AgeTable<'_> {
         let told = counts.into_iter().filter(|(number, _)| *number > 0);
         remarks.extend(told.map(|(number, words)| format!("{}: {words}.", counted(number, "update"))));
         remarks.extend(self.few());
-        let late = "first received in the second half, in no figure";
-        remarks.extend([(NoAge::Late, late), (NoAge::NeverReceived, "never received")].into_iter().filter_map(
-            |(why, words)| {
-                let keys: Vec<String> =
-                    self.age.keys.iter().filter(|key| key.why == Some(why)).map(|key| self.name(key)).collect();
-                (!keys.is_empty()).then(|| format!("{} {words}: {}.", counted(keys.len(), "key"), named(&keys)))
-            },
-        ));
+        remarks.extend([NoAge::Late, NoAge::NeverReceived].into_iter().filter_map(|why| {
+            let keys: Vec<Option<i64>> = self.age.keys_without(why).collect();
+            (!keys.is_empty()).then(|| format!("{}.", left_out(why, self.age.key, &keys, keys.len())))
+        }));
         let once: Vec<String> =
             self.age.keys.iter().filter(|key| key.received == 1).map(|key| self.name(key)).collect();
         if !once.is_empty() {
@@ -293,6 +284,24 @@ impl AgeTable<'_> {
             remarks.push(format!("{} of fewer updates not shown: --json has them.", counted(more, "key")));
         }
         remarks
+    }
+}
+
+/// `7 keys never received: 3, 5, 8, 9, 12 and 2 more`, of some of so many.
+pub(crate) fn left_out(why: NoAge, key: AgeKey, some: &[Option<i64>], of: usize) -> String {
+    let words = match why {
+        NoAge::Late => "first received in the second half, in no figure",
+        NoAge::NeverReceived => "never received",
+    };
+    format!("{} {words}: {}", counted(of, "key"), listed(some.iter().map(|one| key_name(key, *one)), of))
+}
+
+fn key_name(of: AgeKey, key: Option<i64>) -> String {
+    match (of, key) {
+        (AgeKey::None, _) => "all".into(),
+        (AgeKey::Value, Some(key)) => key.to_string(),
+        (AgeKey::Kind, Some(key)) => format!("kind {key}"),
+        (_, None) => "no value".into(),
     }
 }
 

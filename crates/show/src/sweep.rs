@@ -6,10 +6,13 @@
 mod figure;
 
 pub use figure::sweep_figure;
-use tickscope_analysis::{FEW_UPDATES, SweepFigure, SweepNumber, SweepPoint, SweepTable, SweepTrial};
+use tickscope_analysis::{
+    FEW_UPDATES, KeysLeftOut, NoAge, PrintedNumber, SweepFigure, SweepNumber, SweepPoint, SweepTable, SweepTrial,
+};
 use tickscope_store::{AgeFigure, Measure, PrintedField};
 use tickscope_tick::Unit as Ticks;
 
+use crate::age::left_out;
 use crate::document::{self, Block};
 use crate::quantity::{Unit, count, counted};
 use crate::stage_table::Scale;
@@ -58,13 +61,23 @@ impl SweepText<'_> {
     fn table(&self) -> Block {
         let SweepTable { parameters, measures, fields, points, .. } = self.table;
         let unit = self.unit();
-        let heads = heads(measures).into_iter().map(|head| format!("{head}, {}", unit.name()));
+        let of_keys: Vec<bool> = (0..measures.len()).map(|at| self.is_of_keys(at)).collect();
+        let heads = heads(measures).into_iter().zip(&of_keys).flat_map(|(head, &is_of_keys)| {
+            let keys = is_of_keys.then(|| "keys".to_owned());
+            [format!("{head}, {}", unit.name())].into_iter().chain(keys)
+        });
         let columns = parameters.iter().cloned().chain(["trials".into()]).chain(heads);
         let counts: &[&str] = if measures.is_empty() { &[] } else { &["traces", "lost"] };
         let columns = columns.chain(counts.iter().copied().map(String::from)).chain(fields.iter().map(field_name));
         let columns: Vec<String> = columns.collect();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        Block::table("Points", &columns, points.iter().map(|point| row(point, unit)))
+        Block::table("Points", &columns, points.iter().map(|point| row(point, unit, &of_keys)))
+    }
+
+    /// Whether a measure is the mean over several keys.
+    fn is_of_keys(&self, measure: usize) -> bool {
+        let keys = |point: &SweepPoint| point.figures[measure].and_then(|found| found.keys_of);
+        self.table.points.iter().filter_map(keys).any(|keys| keys > 1)
     }
 
     /// What the figures are, and what they rest on.
@@ -81,6 +94,7 @@ impl SweepText<'_> {
                 counted(few, "key")
             ));
         }
+        remarks.extend(keys_left_out(self.table));
         if figures().any(|found| found.confidence_per_million.is_none()) {
             remarks.push(
                 "The interval of a single repetition holds the clocks' error alone, not run-to-run variation. \
@@ -120,6 +134,18 @@ impl SweepText<'_> {
     }
 }
 
+/// Keys that means leave out, by reason, of the trial that has the most of them; in the words of `show --age`.
+fn keys_left_out(SweepTable { measures, trials, .. }: &SweepTable) -> Vec<String> {
+    let of = |(at, why): (usize, NoAge)| {
+        let all = trials.iter().flat_map(|trial| &trial.left_out).filter(|one| one.measure == at && one.why == why);
+        let KeysLeftOut { key, keys, named, .. } = all.max_by_key(|one| one.keys)?;
+        let (name, what) = (&heads(measures)[at], told(&measures[at]));
+        Some(format!("{name} {what}: in a trial {}.", left_out(why, *key, named, *keys)))
+    };
+    let reasons = |at| [NoAge::Late, NoAge::NeverReceived].map(|why| (at, why));
+    (0..measures.len()).flat_map(reasons).filter_map(of).collect()
+}
+
 /// What intervals of several repetitions are worth.
 fn intervals(confidences: Vec<u32>) -> String {
     let (Some(least), Some(most)) = (confidences.iter().min(), confidences.iter().max()) else {
@@ -136,13 +162,16 @@ fn intervals(confidences: Vec<u32>) -> String {
     )
 }
 
-fn row(point: &SweepPoint, unit: Unit) -> Vec<String> {
+fn row(point: &SweepPoint, unit: Unit, of_keys: &[bool]) -> Vec<String> {
     let mut cells: Vec<String> = point.values.iter().map(ToString::to_string).collect();
     cells.push(match point.repetitions == point.of {
         true => point.of.to_string(),
         false => format!("{} of {}", point.repetitions, point.of),
     });
-    cells.extend(point.figures.iter().map(|found| found.map_or("–".into(), |found| interval(&found, unit))));
+    for (found, &is_of_keys) in point.figures.iter().zip(of_keys) {
+        cells.push(found.map_or("–".into(), |found| interval(&found, unit)));
+        cells.extend(is_of_keys.then(|| found.map_or("–".into(), |found| keys(&found))));
+    }
     let first = point.figures.iter().flatten().next();
     let of = |number: fn(&SweepFigure) -> u64| first.map_or("–".into(), |found| count(number(found)));
     if !point.figures.is_empty() {
@@ -152,6 +181,15 @@ fn row(point: &SweepPoint, unit: Unit) -> Vec<String> {
     cells
 }
 
+/// `417 of 1000`: keys that a mean is of, of those that it should be of.
+fn keys(found: &SweepFigure) -> String {
+    match (found.keys, found.keys_of) {
+        (Some(keys), Some(of)) if keys < of => format!("{keys} of {of}"),
+        (Some(keys), _) => keys.to_string(),
+        _ => "–".into(),
+    }
+}
+
 /// `0.0123 [0.0119, 0.013]`; of one repetition the number alone.
 fn spread(SweepNumber { value, lo, hi, repetitions, .. }: SweepNumber) -> String {
     let [value, lo, hi] = [value, lo, hi].map(digits);
@@ -159,7 +197,14 @@ fn spread(SweepNumber { value, lo, hi, repetitions, .. }: SweepNumber) -> String
 }
 
 /// A whole number as it is, another one in five digits.
-fn digits(value: f64) -> String {
+fn digits(value: PrintedNumber) -> String {
+    match value {
+        PrintedNumber::Whole(number) => number.to_string(),
+        PrintedNumber::Real(number) => real(number),
+    }
+}
+
+fn real(value: f64) -> String {
     const MOST_WHOLE: f64 = 1e15;
     const FROM_0: i32 = -6;
     let power = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
@@ -254,6 +299,7 @@ fn told(measure: &Measure) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tickscope_analysis::AgeKey;
     use tickscope_store::ParameterValue;
 
     use super::*;
@@ -270,11 +316,14 @@ mod tests {
             count: 900,
             lost: 7,
             keys_with_few: Some(4),
+            keys: None,
+            keys_of: None,
         }
     }
 
     fn number(value: f64) -> SweepNumber {
-        SweepNumber { value, lo: value / 2.0, hi: value * 2.0, confidence_per_million: Some(750_000), repetitions: 3 }
+        let [value, lo, hi] = [value, value / 2.0, value * 2.0].map(PrintedNumber::Real);
+        SweepNumber { value, lo, hi, confidence_per_million: Some(750_000), repetitions: 3 }
     }
 
     /// Three rates by two ways of waiting, at a tick a nanosecond; one point has no figure.
@@ -298,6 +347,7 @@ mod tests {
             code: 1,
             dropped: 0,
             figures: vec![None],
+            left_out: Vec::new(),
             numbers: vec![None],
         };
         SweepTable {
@@ -338,8 +388,51 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_over_keys_says_of_how_many_it_is_and_which_it_leaves_out() {
+        let mut table = table(rates());
+        table.measures = vec![Measure::Age {
+            age: ["a.x".parse().unwrap(), "b.y".parse().unwrap()],
+            of: AgeFigure::Average,
+            key: None,
+        }];
+        for (at, point) in table.points.iter_mut().enumerate() {
+            let found = &mut point.figures[0];
+            *found = found.map(|found| SweepFigure {
+                keys: Some(if at == 0 { 417 } else { 1000 }),
+                keys_of: Some(1000),
+                ..found
+            });
+        }
+        let late = |keys: usize| KeysLeftOut {
+            measure: 0,
+            why: NoAge::Late,
+            key: AgeKey::Value,
+            keys,
+            named: [3, 7, 8, 9, 10].map(Some).into(),
+        };
+        table.trials[0].left_out = vec![late(20), late(583)];
+        let text = SweepText { table: &table, scale: Some(Scale::Microseconds) }.text();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        for said in [
+            "average age, µs keys traces lost",
+            "1000 epoll 3 10.00 [8.99, 11.01] 417 of 1000 900",
+            "1000 <busy> 3 20.00 [18.99, 21.01] 1000 900",
+            "average age of what b.y knows of a.x: in a trial 583 keys first received in the second half, in no \
+             figure: \
+             3, 7, 8, 9, 10 and 578 more.",
+        ] {
+            assert!(words.contains(said), "{said}: {text}");
+        }
+        let page = sweep_figure(&table).unwrap().caption.replace('\u{a0}', " ");
+        assert!(page.contains("in a trial 583 keys first received in the second half"), "{page}");
+    }
+
+    #[test]
     fn a_number_of_a_program_is_whole_or_has_five_digits() {
-        let shown = [0.0, 1_100_000.0, -3.5, 0.051234567, 12_345.678, 1e-9, 3e20].map(digits);
+        let exact = digits(PrintedNumber::Whole(9_007_199_254_740_993));
+        assert_eq!(exact, "9007199254740993");
+        let shown = [0.0, 1_100_000.0, -3.5, 0.051234567, 12_345.678, 1e-9, 3e20].map(real);
         assert_eq!(shown, ["0", "1100000", "-3.5", "0.051235", "12346", "1.0000e-9", "3.0000e20"]);
         let alone = SweepNumber { repetitions: 1, confidence_per_million: None, ..number(2.5) };
         assert_eq!(spread(alone), "2.5");

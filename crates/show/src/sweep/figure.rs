@@ -4,10 +4,10 @@
 //! Guarantees: each point with a figure is drawn once, with its interval; what is left out is told. Deliberately
 //! absent: anything between two points but a straight line.
 
-use tickscope_analysis::{SweepFigure, SweepPoint, SweepTable};
+use tickscope_analysis::{PrintedNumber, SweepFigure, SweepPoint, SweepTable};
 use tickscope_store::ParameterValue;
 
-use super::{as_printed, digits, field_name, measured, name};
+use super::{as_printed, field_name, keys_left_out, measured, name, real};
 use crate::drawn_figure::DrawnFigure;
 use crate::plot::{Axis, Figure, Ink, power_of_ten};
 use crate::quantity::counted;
@@ -73,7 +73,9 @@ impl Plot<'_> {
 
     /// One number of programs; `None`: no point has it.
     fn of_field(&self, field: usize) -> Option<Figure> {
-        let ends = |point: &SweepPoint| point.numbers[field].map(|found| [found.lo, found.value, found.hi]);
+        let ends = |point: &SweepPoint| {
+            point.numbers[field].map(|found| [found.lo, found.value, found.hi].map(PrintedNumber::near))
+        };
         self.plane(&field_name(&self.table.fields[field]), of_numbers, ends)
     }
 
@@ -177,9 +179,10 @@ impl Plot<'_> {
         let of: Vec<&str> = of.iter().filter(|text| !text.is_empty()).map(|text| text.trim_end_matches('.')).collect();
         format!(
             "{}. Dots: the median of a point's repetitions; uprights: the interval of the median of all that could be \
-             made, with the clocks' bounds; lines lead the eye. {made} of {} are in it.{without}{open}{more}",
+             made, with the clocks' bounds; lines lead the eye. {made} of {} are in it.{without}{open}{more}{}",
             of.join(". "),
-            counted(trials.len(), "trial")
+            counted(trials.len(), "trial"),
+            keys_left_out(self.table).into_iter().map(|remark| format!(" {remark}")).collect::<String>()
         )
     }
 }
@@ -188,9 +191,9 @@ impl Plot<'_> {
 fn of_numbers(all: Vec<f64>) -> Axis {
     let (least, most) = all.iter().fold((f64::INFINITY, 0.0_f64), |(lo, hi), &at| (lo.min(at), hi.max(at)));
     match least {
-        ..0.0 => Axis::around(all.into_iter(), digits),
+        ..0.0 => Axis::around(all.into_iter(), real),
         _ if least > 0.0 && most >= WIDE * least => Axis::logarithmic(all.into_iter(), power_of_ten),
-        _ => Axis::from_0(all.into_iter(), digits),
+        _ => Axis::from_0(all.into_iter(), real),
     }
 }
 
