@@ -58,7 +58,7 @@ static struct links new_links(const struct options *options) {
     if (options->datapath == NET_RING) return net_ring_links(options);
     if (options->datapath == UDP) return udp_links(options);
     if (options->datapath != RINGS) return wire_links(options);
-    return (struct links){.there = ring_link(options->link), .back = ring_link(options->link)};
+    return (struct links){.there = ring_link(options->link), .back = ring_link(options->link_back)};
 }
 
 static void end_links(struct links *links) {

@@ -75,11 +75,11 @@ static void enter_net_ring(void) {
 
 static struct links net_ring_links(const struct options *options) {
     begin_dpdk();
-    unsigned count = 2 * (unsigned)options->link + SPARE_BUFFERS;
+    unsigned count = (unsigned)options->link + (unsigned)options->link_back + SPARE_BUFFERS;
     uint16_t bytes = RTE_PKTMBUF_HEADROOM + CACHE_LINE;
     buffers = rte_pktmbuf_pool_create("packets", count, BUFFER_CACHE, 0, bytes, SOCKET_ID_ANY);
     if (buffers == 0) dpdk_failed("rte_pktmbuf_pool_create", rte_errno);
-    struct rte_ring *there = port_ring("there", options->link), *back = port_ring("back", options->link);
+    struct rte_ring *there = port_ring("there", options->link), *back = port_ring("back", options->link_back);
     int source = new_port("source", back, there), forwarder = new_port("forwarder", there, back);
     return (struct links){.there = {put_in_port, take_from_port, 0, source, forwarder, 0},
                           .back = {put_in_port, take_from_port, 0, forwarder, source, 0},

@@ -7,12 +7,15 @@
  *         --fib none|rwl-spin|rwl-spin-readers|rwl-park|rwl-park-writer|sharded|seqlock|left-right|rcu|rcu-sync
  *             |rte-hash-rwl|rte-hash-rcu   what keeps the table consistent (primitives.h)
  *         --seconds S              how long the trace takes at the rate
- *         --packets N              length of the trace; else what the rate sends in --seconds
+ *         --packets N              length of the trace, without what users are primed by (traffic.h); else what the
+ *                                  rate sends in --seconds
+ *         --moves N                the same, so long that it has some N moves
  *         --datapath rings|net_ring|udp|net_memif|net_af_packet|net_af_xdp   between source and forwarder
  *         --role both|source|forwarder   which of them this process is; two with the last four datapaths
  *         --at WHERE               where two processes meet: ADDRESS:PORT, a socket's path, an interface
  *         --ring N                 room of the control ring and of the data ring; newest: of one packet, the newest
  *         --link N                 room of each way of the link
+ *         --link-back N            room of the way back, if it is another
  *         --layout contended|alone|spread|single   which roles share a thread (core.h)
  *         --scheduling own|shared  own: a core and SCHED_FIFO for each thread; shared: ordinary, no figure is valid
  *         --delay NS               what the data process spends on each packet besides: a control of the method

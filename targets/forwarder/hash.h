@@ -14,6 +14,8 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_rwlock.h>
 
+#define LEAST_ENTRIES 8 /* rte_hash makes no smaller table */
+
 struct hash_version {
     struct address address;
     uint64_t token; /* of when it was replaced */
@@ -33,7 +35,8 @@ static _Thread_local int is_reader;
 static void hash_begin(struct fib *fib, int64_t versions, uint8_t flags) {
     struct rte_malloc_socket_stats before, after;
     begin_dpdk();
-    struct rte_hash_parameters wanted = {.name = "fib", .entries = (uint32_t)fib->mask + 1,
+    uint32_t cells = (uint32_t)fib->mask + 1;
+    struct rte_hash_parameters wanted = {.name = "fib", .entries = cells < LEAST_ENTRIES ? LEAST_ENTRIES : cells,
                                          .key_len = sizeof(int32_t), .hash_func = rte_hash_crc,
                                          .socket_id = SOCKET_ID_ANY, .extra_flag = flags};
     rte_malloc_get_socket_stats(0, &before);

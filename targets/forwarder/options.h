@@ -10,6 +10,7 @@
 #define MOST_USERS (1 << 16)
 #define MOST_RING (1 << 16)
 #define PEER_SECONDS 10 /* without a word from the other process: it is gone */
+#define CDR_PARTS 1000000 /* of a data packet: as exactly as a ratio of control and data is taken */
 #define CUT_FACTOR 4 /* a run that takes so many times its trace's length is cut */
 
 enum layout { CONTENDED, ALONE, SPREAD, SINGLE };
@@ -28,8 +29,9 @@ struct primitive;
 
 struct options {
     double rate_pps, cdr, seconds;
-    int64_t packets; /* 0: as many as the rate sends in `seconds` */
-    int users, ring, link, delay_ns, seed;
+    int64_t packets; /* 0: as many as have so many moves, or as the rate sends in `seconds` */
+    int64_t moves;   /* 0: nobody asked */
+    int users, ring, link, link_back, delay_ns, seed;
     const struct primitive *fib;
     int layout, datapath, scheduling, invalid, role;
     const char *at; /* where both processes meet */
@@ -51,10 +53,13 @@ static int parse_option(struct options *options, const char *name, const char *v
     else if (!strcmp(name, "--cdr")) options->cdr = number("--cdr, control packets a data packet", value, 0, 1);
     else if (!strcmp(name, "--seconds")) options->seconds = number("--seconds", value, 0.001, 60);
     else if (!strcmp(name, "--packets")) options->packets = whole_number("--packets", value, 1, MOST_PACKETS);
+    else if (!strcmp(name, "--moves")) options->moves = whole_number("--moves", value, 1, MOST_PACKETS);
     else if (!strcmp(name, "--users")) options->users = whole_number("--users", value, 1, MOST_USERS);
     else if (!strcmp(name, "--ring") && !strcmp(value, "newest")) options->keeps_newest = 1;
     else if (!strcmp(name, "--ring")) options->ring = whole_number("--ring in packets", value, 1, MOST_RING);
     else if (!strcmp(name, "--link")) options->link = whole_number("--link in packets", value, 1, MOST_RING);
+    else if (!strcmp(name, "--link-back"))
+        options->link_back = whole_number("--link-back in packets", value, 1, MOST_RING);
     else if (!strcmp(name, "--delay")) options->delay_ns = whole_number("--delay in ns", value, 0, 1000000);
     else if (!strcmp(name, "--seed")) options->seed = whole_number("--seed", value, 0, INT32_MAX);
     else if (!strcmp(name, "--fib")) options->fib = primitive_named(value);
@@ -84,6 +89,21 @@ static void check_roles(struct options *options) {
     if (options->layout < 0) options->layout = is_between ? ALONE : CONTENDED;
     if (is_between && (options->layout == CONTENDED || (options->layout == SINGLE && options->scheduling == OWN)))
         refuse("--layout alone or spread between two processes", layout_names[options->layout]);
+    if (is_between && options->link_back > 0)
+        refuse("--link-back with --datapath rings or net_ring", datapath_names[options->datapath]);
+    if (options->link_back == 0) options->link_back = options->link;
+}
+
+/* Moves to CDR_PARTS data packets. */
+static uint32_t control_parts(const struct options *options) {
+    return (uint32_t)(options->cdr * CDR_PARTS + 0.5);
+}
+
+/* Packets of the trace: so many, or among which are so many moves on average, or what the rate sends in the time. */
+static double wanted_packets(const struct options *options) {
+    if (options->packets > 0) return (double)options->packets;
+    if (options->moves == 0) return options->rate_pps * options->seconds;
+    return (double)options->moves * (CDR_PARTS + control_parts(options)) / control_parts(options);
 }
 
 /* Rings as in figure 4 of the paper; links as the rings of its network cards. */
@@ -99,11 +119,12 @@ static struct options parse(int argc, char **argv) {
                               .fib = primitive_named("rwl-spin")};
     parse_options(&options, argc, argv);
     check_roles(&options);
-    if (options.packets == 0) {
-        double packets = options.rate_pps * options.seconds;
-        if (packets < 1 || packets > MOST_PACKETS)
-            refuse("--rate times --seconds of 1 to 67108864 packets, or --packets", "another number");
-        options.packets = (int64_t)packets;
-    }
+    if (options.moves > 0 && control_parts(&options) == 0) refuse("--moves with a --cdr of 0.000001 or more", "less");
+    if (options.moves > 0 && options.packets > 0) refuse("--packets or --moves", "both");
+    double packets = wanted_packets(&options);
+    if (packets < 1 || packets > MOST_PACKETS)
+        refuse("--rate times --seconds of 1 to 67108864 packets, or --packets, or --moves among so many",
+               "another number");
+    options.packets = (int64_t)packets;
     return options;
 }

@@ -117,8 +117,8 @@ static void print_settings(const struct options *options) {
            datapath_names[options->datapath], layout_names[options->layout], scheduling_names[options->scheduling]);
     printf(", \"rate_pps\": %.0f, \"cdr\": %g, \"users\": %d, \"seed\": %d", options->rate_pps, options->cdr,
            options->users, options->seed);
-    printf(", \"ring\": %d, \"newest\": %s, \"link\": %d, \"delay_ns\": %d", options->ring,
-           options->keeps_newest ? "true" : "false", options->link, options->delay_ns);
+    printf(", \"ring\": %d, \"newest\": %s, \"link\": %d, \"link_back\": %d, \"delay_ns\": %d", options->ring,
+           options->keeps_newest ? "true" : "false", options->link, options->link_back, options->delay_ns);
 }
 
 /* What was lost between the processes, by what both counted; null: the forwarder never said. */
@@ -139,6 +139,8 @@ static void print_result(const struct result *result, const struct reasons *reas
     int64_t judged = bed->receiver.received + bed->receiver.misaddressed;
     print_settings(bed->options);
     printf(", \"achieved_pps\": %.0f", result->achieved_pps);
+    print_count("primed_moves", bed->trace.primed_moves);
+    print_count("primed_data", bed->trace.primed_data);
     print_count("sent_data", bed->sender.sent_data);
     print_count("sent_moves", bed->sender.sent_moves);
     print_count("received", bed->receiver.received);

@@ -57,12 +57,69 @@ def test_a_row_has_its_figures_its_counts_and_the_share_by_the_formula(monkeypat
     assert "4(c) age of each user at 1000, rwl-spin" in (tmp_path / "f.svg").read_text()
 
 
-def row(rate, age=None, fib="rwl-spin", refused=(), **counts):
-    """A point as figures.py has it, with an interval for its ages."""
+def row(rate, age=None, fib="rwl-spin", refused=(), cdr=0.1, drops=None, **counts):
+    """A point as figures.py has it, with an interval for its ages, and for its share of dropped data."""
     counts = dict.fromkeys([*figures.COUNTED, *figures.NUMBERS]) | counts
-    values = {"rate": rate, "fib": fib, "cdr": 0.1}
+    values = {"rate": rate, "fib": fib, "cdr": cdr}
     found = {"values": values, "trials": "1 of 1", "ages": [age, age], "user_0": age, "counts": counts}
-    return found | {"refused": list(refused)}
+    return found | {"refused": list(refused), "spreads": {"data_drop_share": drops} if drops else {}}
+
+
+def test_rcu_is_lower_only_at_the_highest_rate_of_both_and_where_intervals_leave_no_doubt():
+    def found(*rows):
+        return figures.lower_under_rcu(rows, 0.1, lambda one: one["ages"][0], "us")
+
+    low = [row(1, [5, 4, 6]), row(1, [9, 8, 10], "rcu")]
+    rcu = row(2, [5, 4, 6], "rcu")
+    assert found(*low, row(2, [9, 8, 10]), rcu) == "seen at 2: 5.00 us under rcu, 9.00 us under rwl-spin"
+    assert found(*low).startswith("NOT SEEN at 1")
+    assert found(row(1, [5, 4, 6]), row(1, [5, 4, 6], "rcu")).startswith("not resolved at 1")
+    stalled = row(2, None, refused=["stalled for 2 %"])
+    assert found(*low, stalled, rcu).endswith("; above that refused: rwl-spin at 2: stalled for 2 %")
+    assert found(stalled) == "refused: they have no rate in common; rwl-spin at 2: stalled for 2 %"
+    assert found() == "refused: they have no rate in common, nobody ran them"
+
+
+def test_drops_that_nobody_has_are_no_claim():
+    def found(spin, rcu):
+        rows = [row(1, drops=spin), row(1, None, "rcu", drops=rcu)]
+        return figures.lower_under_rcu(rows, 0.1, lambda one: one["spreads"].get("data_drop_share"), "%")
+
+    assert found([0.03, 0.02, 0.04], [0.0, 0.0, 0.01]) == "seen at 1: 0.00% under rcu, 3.00% under rwl-spin"
+    assert found([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]).startswith("refused: no data was dropped at any rate")
+
+
+def test_more_moves_make_it_older_at_each_rate_or_that_is_refused():
+    few = [row(rate, [5, 4.5, 5.4], cdr=0.01) for rate in (1, 2)]
+    found = figures.higher_at_more_moves([*few, row(1, [6, 5.5, 7]), row(2, [5, 4.9, 5.1])], "rwl-spin")
+    assert found.startswith("not resolved at 1 of 2 rates, 0.0% to 20.0% more; 8.9 % are of fewer data packets")
+    assert figures.higher_at_more_moves([*few, row(1, [4, 3, 4.4])], "rwl-spin").startswith("NOT SEEN at 0 of 1")
+    late = row(1, None, refused=["late"])
+    assert figures.higher_at_more_moves([*few, late], "rwl-spin") == "refused: no rate has both: late"
+
+
+def test_ages_at_the_table_are_held_against_users_whose_updates_need_no_time():
+    closed = 500.5 * sum(1 / rank for rank in range(1, 1001))  # us at a million moves a second
+    rows = [
+        row(1e6, [closed * share, 1, 2], achieved_pps=11e6, keys=keys)
+        for share, keys in ((1.049, "1000"), (0.951, "1000"), (0.8, "417 of 1000"))
+    ]
+    found = figures.as_the_closed_form(rows)
+    assert found == "2 of 3 rows; 1000000.0, rwl-spin, 0.1: 0.800 of it, over 417 of 1000 users"
+    assert figures.keys_of([{"keys": 1000, "keys_of": 1000}, {"keys": 3, "keys_of": 7}, {"keys": None}]) == "3 of 7"
+    assert figures.keys_of([{"keys": 7, "keys_of": 7}, None]) == "7"
+    lines = [row(1, [100, 99, 101]), row(1, [104, 99, 101], "rcu"), row(2, [50, 49, 51]), row(2, [40, 39, 41], "rcu")]
+    assert figures.alike(lines[:2], 0.1) == "seen at 1 rates"
+    assert figures.alike(lines, 0.1) == "NOT SEEN: 0.800 at 2"
+    claims = dict(figures.claims_of_moves([*lines, row(1, None, "seqlock", ["stalled"])]))
+    assert claims["the age of location updates falls with R under rwl-spin, CDR 0.1"] == "seen"
+    lacks = "refused: fewer than two rates have an age; at 1: stalled"
+    assert claims["the age of location updates falls with R under seqlock, CDR 0.1"] == lacks
+
+
+def test_each_panel_of_figure_4_has_a_verdict():
+    verdicts = {claim[:4] for claim, verdict in figures.claims_of_4([row(1, [5, 4, 6])]) if verdict}
+    assert verdicts >= {"4(a)", "4(b)", "4(d)", "4(e)", "4(f)"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 //! independent recount of its stamps judges it, with every primitive and in every layout.
 
 mod c_program;
+mod forwarder_fence;
+mod forwarder_trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
@@ -135,6 +137,11 @@ fn number(line: &str, name: &str) -> i64 {
     text.parse().unwrap_or_else(|_| panic!("{name} in {line}"))
 }
 
+/// Packets before the trace that make users known.
+fn primed(line: &str) -> i64 {
+    number(line, "primed_moves") + number(line, "primed_data")
+}
+
 fn stamps(directory: &StampDirectory) -> BTreeMap<String, Vec<Stamp>> {
     let mut points: BTreeMap<String, Vec<Stamp>> = BTreeMap::new();
     for pool in directory.pools() {
@@ -160,7 +167,7 @@ fn check_all_are_accounted_for(datapath: &str, layout: &str, fib: &str, ring: &s
     let [control, lost, returning] = ["control", "data", "return"].map(|name| trial.number(name));
     let [received, misaddressed] = ["received", "misaddressed"].map(|name| trial.number(name));
     let what = format!("{layout} {fib} {}", trial.line);
-    assert_eq!(data + moves, 6000, "{what}");
+    assert_eq!(data + moves, 6000 + primed(&trial.line), "{what}");
     assert_eq!(moves, trial.number("written") + control, "{what}");
     assert_eq!(data, received + misaddressed + lost + returning, "{what}");
     assert_eq!(trial.number("torn"), 0, "{what}");
@@ -295,47 +302,22 @@ fn c_without_a_table_nothing_is_misaddressed() {
     assert!(trial.at("addressed").iter().all(|stamp| stamp.value == -2));
 }
 
-/// The trace by another program: splitmix64, coin flips, ranks by their sums of 1/rank, users a golden section apart.
-fn trace(packets: i64, users: i64, cdr: f64, mut state: u64) -> [Vec<i64>; 2] {
-    let mut below = |limit: u64| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ (z >> 31)) * u128::from(limit)) >> 64) as u64
-    };
-    let parts: Vec<u64> = (1..=users as u64).map(|rank| (1 << 52) / rank).collect();
-    let all: u64 = parts.iter().sum();
-    let shares_a_factor = |stride: i64| (2..=users).any(|part| stride % part == 0 && users % part == 0);
-    let stride = (1.max(users * 618 / 1000)..).find(|stride| !shares_a_factor(*stride)).unwrap();
-    let control = (cdr * 1e6).round() as u64;
-    let mut ids = [vec![], vec![]];
-    for row in 0..packets {
-        let is_move = below(control + 1_000_000) < control;
-        let (mut rank, mut rest) = (0, below(all));
-        while rest >= parts[rank] {
-            rest -= parts[rank];
-            rank += 1;
-        }
-        let user = (0..users).find(|user| user * stride % users == rank as i64).unwrap();
-        ids[usize::from(is_move)].push(row * users + user);
+#[test]
+fn c_a_trace_of_so_many_moves_is_as_long_as_its_cdr_wants() {
+    for (cdr, packets) in [("0.1", 5_500), ("0.01", 50_500), ("1", 1000)] {
+        let trial = Trial::of(1, &["--layout", "single", "--moves", "500", "--cdr", cdr]);
+        assert_eq!(trial.number("sent_data") + trial.number("sent_moves"), packets + primed(&trial.line));
     }
-    ids
 }
 
 #[test]
-fn c_a_seed_gives_its_trace_on_every_machine() {
-    for (users, cdr, seed) in [(100, "0.1", "7"), (60, "1", "0"), (1, "0.01", "2147483647")] {
-        let options = ["--layout", "single", "--packets", "3000", "--cdr", cdr, "--seed", seed];
-        let trial = Trial::of(users, &options);
-        let [data, moves] = trace(3000, users, cdr.parse().unwrap(), seed.parse().unwrap());
-        let ids = |point: &str| {
-            assert!(trial.at(point).iter().all(|stamp| stamp.value == stamp.id % users));
-            let mut ids: Vec<i64> = trial.at(point).iter().map(|stamp| stamp.id).collect();
-            ids.sort_unstable();
-            ids
-        };
-        assert_eq!((ids("generated"), ids("moved")), (data, moves));
+fn c_the_way_back_has_room_of_its_own() {
+    let datapaths = ["rings", "net_ring"].into_iter().filter(|name| *name == "rings" || has_dpdk("net_ring"));
+    for datapath in datapaths {
+        let words = ["--datapath", datapath, "--layout", "single", "--link-back", "8", "--packets", "6400"];
+        let trial = Trial::of(1, &[&words[..], &["--cdr", "0"]].concat());
+        // One thread sends 32 packets in turn, of which 8 find room on their way back.
+        assert_eq!([trial.number("received"), trial.number("return")], [1600, 4800], "{}", trial.line);
     }
 }
 
@@ -387,6 +369,13 @@ fn c_bad_input_ends_with_a_sentence() {
         (&["--cdr", "1.5"], "expected --cdr, control packets a data packet from 0 to 1, found 1.5"),
         (&["--users", "0"], "expected --users from 1 to 65536, found 0"),
         (&["--ring", "many"], "expected --ring in packets from 1 to 65536, found many"),
+        (&["--cdr", "0", "--moves", "10"], "expected --moves with a --cdr of 0.000001 or more, found less"),
+        (&["--moves", "10", "--packets", "10"], "expected --packets or --moves, found both"),
+        (&["--cdr", "0.01", "--moves", "1000000"], "or --packets, or --moves among so many, found another number"),
+        (
+            &["--datapath", "udp", "--role", "source", "--at", "127.0.0.1:1", "--link-back", "8"],
+            "expected --link-back with --datapath rings or net_ring, found udp",
+        ),
         (&["--rings", "64"], "expected one of the options in forwarder.c, found --rings"),
         (&["--seed"], "found nothing"),
     ] {
@@ -589,7 +578,7 @@ fn check_counts(mut source: Command, forwarder: Running, may_lose: bool) -> [(Op
     assert_eq!((source.0, forwarder.0), (Some(0), Some(0)), "{what}");
     let (of_source, of_forwarder) = (|name: &str| number(&source.1, name), |name: &str| number(&forwarder.1, name));
     let sent = of_source("sent_data") + of_source("sent_moves");
-    assert_eq!(sent, 6000, "{what}");
+    assert_eq!(sent, 6000 + primed(&source.1), "{what}");
     assert_eq!(sent, of_forwarder("arrived") + of_source("there"), "{what}");
     assert_eq!(
         of_forwarder("returned"),
