@@ -612,7 +612,8 @@ struct Spaces([String; 2]);
 
 impl Spaces {
     fn new() -> Self {
-        let id = std::process::id();
+        static SERIAL: AtomicU32 = AtomicU32::new(0); // tests of one process run at once
+        let id = format!("{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let (spaces, links) =
             (["a", "b"].map(|end| format!("tsf{id}{end}")), ["a", "b"].map(|end| format!("vf{id}{end}")));
         let spaces = Self(spaces);
