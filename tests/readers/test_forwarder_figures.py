@@ -1,7 +1,6 @@
 """The rows of the forwarder's figures are what its trials counted, and a trial that was refused is in none."""
 
 import importlib.util
-import json
 import math
 import pathlib
 import sys
