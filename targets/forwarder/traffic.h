@@ -5,13 +5,15 @@
  * of exponent 1. One seed gives one trace on every machine. Users are numbered so that any few consecutive numbers are
  * a fair sample of popularity, and user 0 is the most popular.
  *
- * Users that the first third of the trace lacks are primed: before it comes a move of each that has none there, then a
- * data packet of each that has none. So every user is known by then, and ages are integrated from there to the end.
- * Were all users primed, ages would begin at 0: in ten times their mean, that of moves would be 14 % too small.
+ * Users that the first third of the trace lacks are primed: a move of each that has none there, then a data packet of
+ * each that has none, come at its beginning, every tenth packet, for so many moves in turn would overflow the control
+ * ring. So every user is known by then, and ages are integrated from there to the end. Were all users primed, ages
+ * would begin at 0: in ten times their mean, that of moves would be 14 % too small.
  */
 
 #define BURST 32 /* the most that is offered at once */
 #define PRIMED_PART 3 /* one in so many of its rows is the part of a trace by which every user is known */
+#define MOST_BETWEEN 9 /* rows of the trace between two that prime; fewer where these would not fit in that part */
 
 struct trace {
     uint32_t *rows; /* a user, with LOAD_CONTROL where it moves */
@@ -35,28 +37,37 @@ static uint32_t *users_by_rank(int64_t users) {
     return by_rank;
 }
 
-/* Puts a row of that kind before the others for each user of whom nothing of it was seen; returns how many. */
-static int64_t prime(struct trace *trace, uint32_t *rows, const uint8_t *seen, uint32_t kind) {
-    int64_t before = trace->count;
-    for (uint32_t user = 0; user < (uint32_t)trace->users; user++)
-        if ((seen[user] & (kind ? 2 : 1)) == 0) rows[trace->count++] = user | kind;
-    return trace->count - before;
+/* Rows of that kind for each user of whom nothing of it was seen; returns how many. */
+static int64_t lacking(uint32_t *rows, const struct trace *drawn, const uint8_t *seen, uint32_t kind) {
+    int64_t count = 0;
+    for (uint32_t user = 0; user < (uint32_t)drawn->users; user++)
+        if ((seen[user] & (kind ? 2 : 1)) == 0) rows[count++] = user | kind;
+    return count;
 }
 
-/* The same trace behind what its users are primed by. */
+/* The same trace with what its users are primed by. */
 static struct trace primed(const struct trace *drawn) {
     struct trace trace = {.users = drawn->users};
+    int64_t part = drawn->count / PRIMED_PART, taken = 0;
     uint8_t *seen = (uint8_t *)calloc((size_t)drawn->users, 1);
+    uint32_t *primes = (uint32_t *)calloc(2 * (size_t)drawn->users, sizeof *primes);
     trace.rows = (uint32_t *)malloc((size_t)(drawn->count + 2 * drawn->users) * sizeof *trace.rows);
-    if (seen == 0 || trace.rows == 0) fail("memory");
-    for (int64_t row = 0; row < drawn->count / PRIMED_PART; row++)
+    if (seen == 0 || primes == 0 || trace.rows == 0) fail("memory");
+    for (int64_t row = 0; row < part; row++)
         seen[drawn->rows[row] & ~LOAD_CONTROL] |= drawn->rows[row] & LOAD_CONTROL ? 2 : 1;
-    if (drawn->moves > 0) trace.primed_moves = prime(&trace, trace.rows, seen, LOAD_CONTROL);
-    trace.primed_data = prime(&trace, trace.rows, seen, 0);
-    memcpy(trace.rows + trace.count, drawn->rows, (size_t)drawn->count * sizeof *trace.rows);
-    trace.count += drawn->count;
+    if (drawn->moves > 0) trace.primed_moves = lacking(primes, drawn, seen, LOAD_CONTROL);
+    trace.primed_data = lacking(primes + trace.primed_moves, drawn, seen, 0);
+    int64_t count = trace.primed_moves + trace.primed_data, between = count > 0 ? part / count : 0;
+    if (between > MOST_BETWEEN) between = MOST_BETWEEN;
+    for (int64_t at = 0; at < count; at++) {
+        trace.rows[trace.count++] = primes[at];
+        for (int64_t row = 0; row < between; row++) trace.rows[trace.count++] = drawn->rows[taken++];
+    }
+    memcpy(trace.rows + trace.count, drawn->rows + taken, (size_t)(drawn->count - taken) * sizeof *trace.rows);
+    trace.count += drawn->count - taken;
     trace.moves = drawn->moves + trace.primed_moves;
     free(drawn->rows);
+    free(primes);
     free(seen);
     return trace;
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Trial, primed};
 
 /// The trace by another program: splitmix64, coin flips, ranks by their sums of 1/rank, users a golden section apart;
-/// before it what the first third of it lacks. Each row is a user, and whether it moves.
+/// among its first rows what the first third of it lacks. Each row is a user, and whether it moves.
 fn trace(packets: i64, users: i64, cdr: f64, mut state: u64) -> Vec<(i64, bool)> {
     let mut below = |limit: u64| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -33,7 +33,12 @@ fn trace(packets: i64, users: i64, cdr: f64, mut state: u64) -> Vec<(i64, bool)>
     let known: BTreeSet<&(i64, bool)> = rows[..rows.len() / 3].iter().collect();
     let every = |is_move| (0..users).map(move |user| (user, is_move));
     let lacking = every(true).filter(|_| cdr > 0.0).chain(every(false)).filter(|row| !known.contains(row));
-    lacking.collect::<Vec<_>>().into_iter().chain(rows.clone()).collect()
+    let lacking: Vec<(i64, bool)> = lacking.collect();
+    let between = (rows.len() / 3).checked_div(lacking.len()).map_or(0, |between| between.min(9));
+    let (early, late) = rows.split_at(between * lacking.len());
+    let early = early.chunks(between.max(1)).chain(std::iter::repeat(&[][..]));
+    let early = lacking.iter().zip(early).flat_map(|(row, rows)| std::iter::once(row).chain(rows));
+    early.chain(late).copied().collect()
 }
 
 /// Mean over users of how many moves ago each moved, from where all have, beside the same of moves at random.
