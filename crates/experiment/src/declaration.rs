@@ -96,6 +96,12 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
     if plan.clock.cores == Cores::Prove {
         all.push(Assumption::cores_proved());
     }
+    if plan.noise.is_some() {
+        let statement = "of [noise]: the kernel tells every interrupt, softirq and page fault of a program, which \
+                         nothing counts; it counts a switch and stamps it at most 50 000 ticks apart. Switches are \
+                         compared with its count, and what is not compared is not known";
+        all.push(Assumption { statement: statement.into(), origin: "not observable".into(), kind: None });
+    }
     if !plan.evidence.common_host.is_empty() {
         let names: Vec<&str> = plan.evidence.common_host.iter().map(NodeName::as_str).collect();
         let statement = format!(

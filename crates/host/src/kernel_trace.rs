@@ -84,6 +84,15 @@ pub enum TraceLine {
         /// How the first gave it away; `None`: the line does not say.
         departure: Option<Departure>,
     },
+    /// A thread has another number since it ran a program, with no switch.
+    Renumbered {
+        /// When.
+        tick: i64,
+        /// Its number until then.
+        from: i32,
+        /// Its number since.
+        to: i32,
+    },
     /// Something began.
     Entry(TraceEdge),
     /// Something ended.
@@ -116,6 +125,15 @@ pub struct TraceEdge {
 const NAME_BYTES: usize = 16;
 
 impl TraceLine {
+    /// Tick of its event.
+    fn tick(&self) -> Option<i64> {
+        match self {
+            Self::Switch { tick, .. } | Self::Renumbered { tick, .. } => Some(*tick),
+            Self::Entry(edge) | Self::Exit(edge) | Self::Fault(edge) => Some(edge.tick),
+            Self::Lost | Self::Nothing => None,
+        }
+    }
+
     /// Parses a line; `None`: it is not understood.
     pub fn parse(line: &[u8]) -> Option<Self> {
         if line.is_empty() || line.starts_with(b"#") {
@@ -160,6 +178,10 @@ impl TraceLine {
                 let edge = edge(Class::Softirq, name);
                 Some(if event == "softirq_entry" { Self::Entry(edge) } else { Self::Exit(edge) })
             }
+            "sched_process_exec" => {
+                let (_, from) = fields.rsplit_once(" old_pid=")?;
+                Some(Self::Renumbered { tick, from: from.parse().ok()?, to: thread })
+            }
             "page_fault_user" => Some(Self::Fault(edge(Class::Fault, "page fault"))),
             _ if fields.starts_with("vector=") => match (event.strip_suffix("_entry"), event.strip_suffix("_exit")) {
                 (Some(name), _) => Some(Self::Entry(edge(Class::Interrupt, name))),
@@ -169,6 +191,11 @@ impl TraceLine {
             _ => Some(Self::Nothing),
         }
     }
+}
+
+/// Name of the task in front of a line.
+fn name_in(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.get(..NAME_BYTES).unwrap_or_default()).trim_start().to_owned()
 }
 
 /// How the first task of a switch gave the core away, by the fields in front of the next one's.
@@ -186,6 +213,8 @@ pub struct Core {
     task: Option<Running>,
     /// Since when everything is known.
     known: Option<i64>,
+    /// Tick of the last event.
+    reached: i64,
     /// What has begun and not ended, the innermost last.
     open: Vec<TraceEdge>,
     /// Lines that are not understood, unless what comes next belongs to them: a task's name may hold the ends of some.
@@ -225,13 +254,14 @@ impl Core {
         let whole = [&self.torn, line].join(&b'\n');
         let is_piece = |line: &[u8]| line.is_empty() || line.starts_with(b"#");
         match (TraceLine::parse(&whole), TraceLine::parse(line).filter(|_| !is_piece(line))) {
-            (Some(parsed), _) => {
-                (self.torn, self.torn_lines) = (Vec::new(), 0);
-                self.follow(parsed, &whole, sink);
-            }
-            (None, Some(parsed)) => {
+            // A name is too short to hold a whole line.
+            (_, Some(parsed)) => {
                 self.lose_torn();
                 self.follow(parsed, line, sink);
+            }
+            (Some(parsed), None) => {
+                (self.torn, self.torn_lines) = (Vec::new(), 0);
+                self.follow(parsed, &whole, sink);
             }
             (None, None) => self.tear(line),
         }
@@ -258,15 +288,23 @@ impl Core {
     }
 
     fn follow(&mut self, parsed: TraceLine, line: &[u8], sink: &mut impl FnMut(Lasted)) {
+        self.reached = parsed.tick().unwrap_or(self.reached);
         match parsed {
             TraceLine::Lost => *self.lost.entry("events that the kernel says it lost").or_default() += 1,
             TraceLine::Nothing => {}
             TraceLine::Switch { tick, from, next, name, departure } => {
                 self.confirm(tick, from, line, sink);
+                self.lose_interrupts(tick, sink);
                 self.task_until(tick, departure, sink);
                 self.task = Some(Running { thread: next, name, begin: tick, confirmed: tick });
                 self.known.get_or_insert(tick);
                 self.keep_switch([tick; 2]);
+            }
+            TraceLine::Renumbered { tick, from, to } => {
+                if self.task.as_ref().is_some_and(|running| running.thread == from && from != to) {
+                    self.task_until(tick, None, sink);
+                    self.task = Some(Running { thread: to, name: name_in(line), begin: tick, confirmed: tick });
+                }
             }
             TraceLine::Entry(edge) => {
                 self.confirm(edge.tick, edge.thread, line, sink);
@@ -296,7 +334,7 @@ impl Core {
         if begin < from {
             self.task_until(from, None, sink);
         }
-        let name = String::from_utf8_lossy(line.get(..NAME_BYTES).unwrap_or_default()).trim_start().to_owned();
+        let name = name_in(line);
         let (class, what, comes) = match was_nobodys {
             true => (Class::Arrived, name.clone(), thread),
             false => (Class::Lost, UNTOLD_SWITCH.into(), 0),
@@ -304,6 +342,17 @@ impl Core {
         sink(Lasted { class, begin: from, end: tick.max(from), what, thread: comes, departure: None });
         self.keep_switch([from, tick.max(from)]);
         self.task = Some(Running { thread, name, begin: tick, confirmed: tick });
+    }
+
+    /// No task switches within an interrupt: one that is open at a switch has ended at some time that was not told.
+    fn lose_interrupts(&mut self, tick: i64, sink: &mut impl FnMut(Lasted)) {
+        let is_interrupt = |edge: &TraceEdge| edge.class == Class::Interrupt;
+        let (over, open) = std::mem::take(&mut self.open).into_iter().partition(is_interrupt);
+        self.open = open;
+        Vec::into_iter(over).for_each(|TraceEdge { tick: begin, what, .. }| {
+            let (class, what) = (Class::Lost, format!("the end of {what}, which the kernel did not tell"));
+            sink(Lasted { class, begin, end: tick.max(begin), what, thread: 0, departure: None });
+        });
     }
 
     fn keep_switch(&mut self, ticks: [i64; 2]) {
@@ -336,6 +385,11 @@ impl Core {
         } else if thread != 0 {
             sink(Lasted { class: Class::Task, begin, end: tick, what, thread, departure });
         }
+    }
+
+    /// Tick of the last event.
+    pub fn reached(&self) -> i64 {
+        self.reached
     }
 
     /// Since when everything that happens there is known: the first switch, before which nobody knows who had the
@@ -514,6 +568,40 @@ mod tests {
         let (_, all) = lasted(&[SWITCH, SWITCH.replace(" 1000:", " 1100:").as_str()]);
         assert_eq!(all[0], one(Class::Lost, [1000, 1100], "a switch that the kernel did not tell", 0));
         assert_eq!(all.len(), 2, "the one that had it at its end is told for that instant: {all:?}");
+    }
+
+    #[test]
+    fn a_thread_that_has_another_number_since_it_ran_a_program_has_not_switched() {
+        let (mut core, mut all) = lasted(&[
+            SWITCH,
+            "            true-9       [001] d.... 1040: sched_process_exec: filename=/bin/true pid=9 old_pid=15",
+            "            true-9       [001] d.... 1041: page_fault_user: address=0x7f",
+            "            true-9       [001] d.... 1050: sched_process_exec: filename=/bin/true pid=9 old_pid=9",
+        ]);
+        core.close(1090, &mut |one| all.push(one));
+        let of = |ticks, name, thread| one(Class::Task, ticks, name, thread);
+        let fault = one(Class::Fault, [1041, 1041], "page fault", 9);
+        assert_eq!(all, [of([1000, 1040], "rcu_preempt", 15), fault, of([1040, 1090], "true", 9)]);
+        assert_eq!((core.take_switches().count(), core.reached()), (1, 1050));
+    }
+
+    #[test]
+    fn an_interrupt_whose_end_was_not_told_is_over_at_the_next_switch_and_when_is_not_known() {
+        let (_, all) = lasted(&[
+            SWITCH,
+            "     rcu_preempt-15      [001] d.h.. 1010: local_timer_entry: vector=236",
+            "     rcu_preempt-15      [001] .Ns1. 1031: softirq_entry: vec=9 [action=RCU]",
+            &SWITCH.replace("rustc-10468", "  srv-15   ").replace(" 1000:", " 1100:"),
+            "     rcu_preempt-15      [001] .Ns1. 1131: softirq_exit: vec=9 [action=RCU]",
+        ]);
+        let lost = one(Class::Lost, [1010, 1100], "the end of local_timer, which the kernel did not tell", 0);
+        assert_eq!((&all[0], all.len()), (&lost, 3), "{all:?}");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_takes_no_whole_one_with_it() {
+        let (mut core, all) = lasted(&[SWITCH, &SWITCH[..100], SWITCH.replace(" 1000:", " 1100:").as_str()]);
+        assert_eq!((all.len(), core.take_lost().as_deref()), (2, Some("1 lines that are not understood")), "{all:?}");
     }
 
     #[test]

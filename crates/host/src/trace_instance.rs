@@ -14,7 +14,7 @@ use tickscope_tick::printable;
 const TRACEFS: &str = "/sys/kernel/tracing";
 const PREFIX: &str = "tickscope-";
 /// Events without which nothing is told.
-const NEEDED: [&str; 1] = ["sched/sched_switch"];
+const NEEDED: [&str; 2] = ["sched/sched_switch", "sched/sched_process_exec"];
 /// Events that a kernel may lack.
 const WISHED: [&str; 6] = [
     "irq/irq_handler_entry",
@@ -111,8 +111,9 @@ impl TraceInstance {
         self.write("tracing_on", "0")
     }
 
-    /// Hands the lines that the core at that position has recorded to `sink`, one by one.
-    pub fn read(&mut self, at: usize, mut sink: impl FnMut(&[u8])) -> Result<(), String> {
+    /// Hands the lines that the core at that position has recorded to `wants_more`, one by one, until there is none or
+    /// it wants no more: where events come as fast as they are read, reading would not end.
+    pub fn read(&mut self, at: usize, mut wants_more: impl FnMut(&[u8]) -> bool) -> Result<(), String> {
         let CoreTrace { core, pipe, rest, .. } = &mut self.cores[at];
         let mut bytes = vec![0; READ_BYTES];
         loop {
@@ -121,8 +122,12 @@ impl TraceInstance {
                 Ok(read) => {
                     rest.extend_from_slice(&bytes[..read]);
                     let whole = rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-                    rest[..whole].split(|&byte| byte == b'\n').for_each(&mut sink);
+                    let mut goes_on = true;
+                    rest[..whole].split(|&byte| byte == b'\n').for_each(|line| goes_on &= wants_more(line));
                     rest.drain(..whole);
+                    if !goes_on {
+                        return Ok(());
+                    }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}

@@ -52,7 +52,10 @@ impl KernelRecord {
                     events.push((*number, event));
                 }
             };
-            self.instance.read(at, |line| core.take(line, &mut sink))?;
+            self.instance.read(at, |line| {
+                core.take(line, &mut sink);
+                core.reached() <= until
+            })?;
             let overrun = self.instance.lost(at)?;
             let overrun = (overrun > 0).then(|| format!("{overrun} events that found no room"));
             let why: Vec<String> = overrun.into_iter().chain(core.take_lost()).collect();

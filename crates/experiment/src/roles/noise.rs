@@ -22,8 +22,13 @@ use crate::interrupt;
 
 /// How often the trace is read: its buffers hold some seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the kernel's count of switches may say nothing until what came meanwhile counts as not compared.
-const LEFT_OPEN: Duration = Duration::from_secs(1);
+/// How long the kernel's count of switches may say nothing until what came meanwhile counts as lost.
+const LEFT_OPEN: Duration = Duration::from_secs(10);
+/// Share of a run that is not compared with that count, in percent, from which on it is told: its beginning and its end
+/// never are.
+const TOLD_PERCENT: f64 = 5.0;
+/// Reason why what was not compared is lost.
+const UNCOMPARED: &str = "the kernel's count of switches was not compared";
 /// How often rows are written.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
@@ -97,6 +102,8 @@ struct Recording<'a> {
 
 /// Comparison of the trace with the kernel's count of switches.
 struct Counted {
+    /// Numbers of the cores.
+    cores: Vec<i32>,
     count: SwitchCount,
     /// The reading before the last look: all that it may have counted was read since.
     reading: Option<CountReading>,
@@ -131,7 +138,8 @@ impl<'a> Recording<'a> {
         let counter = NodeCounter::true_counter();
         let now = counter.read(Ordering::After);
         let of = |number| OfCore { number: number as i32, core: Core::keeping_switches(), told: None, read: [now; 2] };
-        let cores = instance.cores().map(of).collect();
+        let cores: Vec<OfCore> = instance.cores().map(of).collect();
+        let counted = Counted::since(now, cores.iter().map(|of| of.number).collect());
         let missing = instance.missing().iter();
         let missing = missing.map(|event| format!("this kernel's trace has no {event}, so that noise lacks them"));
         let unasked = "the run file asks for switches alone: interrupts, softirqs and page faults are not \
@@ -143,7 +151,7 @@ impl<'a> Recording<'a> {
             instance,
             counter,
             cores,
-            counted: Counted::since(now),
+            counted,
             columns: NoiseColumns::default(),
         }
     }
@@ -153,8 +161,7 @@ impl<'a> Recording<'a> {
         let now = self.counter.read(Ordering::Before);
         self.look_until(now)?;
         if let Some(before) = self.counted.reading.take() {
-            let numbers: Vec<i32> = self.cores.iter().map(|of| of.number).collect();
-            self.counted.compare(before, &numbers, &mut self.columns);
+            self.counted.compare(before, &mut self.columns);
         }
         match self.count_switches() {
             Ok(reading) => self.counted.reading = Some(reading),
@@ -176,8 +183,10 @@ impl<'a> Recording<'a> {
         Ok(reading)
     }
 
-    /// Reads what was recorded, which is everything before `now`.
+    /// Reads what was recorded before `now`.
     fn look_until(&mut self, now: i64) -> Result<(), Error> {
+        // All that the last reading may have counted, too.
+        let until = self.counted.reading.map_or(now, |reading| reading.settles_at().max(now));
         let mut is_lost = false;
         for at in 0..self.cores.len() {
             let of = &mut self.cores[at];
@@ -186,7 +195,11 @@ impl<'a> Recording<'a> {
                 Class::Arrived => arrived.push(row(number, lasted)),
                 _ => columns.push(row(number, lasted)),
             };
-            self.instance.read(at, |line| of.core.take(line, &mut sink)).map_err(Error::work)?;
+            let take = |line: &[u8]| {
+                of.core.take(line, &mut sink);
+                of.core.reached() <= until
+            };
+            self.instance.read(at, take).map_err(Error::work)?;
             of.core.take_switches().for_each(|ticks| self.counted.count.show(ticks));
             let overrun = self.instance.lost(at).map_err(Error::work)?;
             let overrun = (overrun > 0).then(|| format!("{overrun} events that found no room"));
@@ -230,9 +243,8 @@ impl<'a> Recording<'a> {
         let last = self.counter.read(Ordering::Before);
         self.instance.stop().map_err(Error::work)?;
         self.look_until(last)?;
-        let numbers: Vec<i32> = self.cores.iter().map(|of| of.number).collect();
         for reading in self.counted.reading.into_iter().chain(readings) {
-            self.counted.compare(reading, &numbers, &mut self.columns);
+            self.counted.compare(reading, &mut self.columns);
         }
         self.counted.give_up(last, &mut self.columns);
         for of in &mut self.cores {
@@ -247,8 +259,9 @@ impl<'a> Recording<'a> {
 }
 
 impl Counted {
-    fn since(now: i64) -> Self {
+    fn since(now: i64, cores: Vec<i32>) -> Self {
         Self {
+            cores,
             count: SwitchCount::default(),
             reading: None,
             arrived: Vec::new(),
@@ -262,22 +275,16 @@ impl Counted {
         }
     }
 
-    /// Compares what was read with a reading: tasks that came to a core without a switch to them are known where the
-    /// trace has as many switches as the kernel counted, and nothing is known of any core where it has fewer.
-    fn compare(&mut self, reading: CountReading, cores: &[i32], columns: &mut NoiseColumns) {
+    /// Compares what was read with a reading: all is known where the trace has as many switches as the kernel counted,
+    /// tasks that came to a core without a switch to them included, and elsewhere nothing is known of any core.
+    fn compare(&mut self, reading: CountReading, columns: &mut NoiseColumns) {
         let now = reading.ticks[0];
         match self.count.compare(reading) {
             Stretch::Open if self.compared.elapsed() < LEFT_OPEN => return,
-            Stretch::Begun => self.lose_arrived(now, columns),
-            Stretch::Open | Stretch::Contradicted(_) => {
-                self.uncompared_ticks += (now - self.until).max(0);
-                self.lose_arrived(now, columns);
-            }
+            Stretch::Open | Stretch::Begun | Stretch::Unclear(_) => self.lose_uncompared(now, columns),
             Stretch::Complete(_) => self.arrived_until(now).for_each(|row| columns.push(row)),
             Stretch::Incomplete(ticks, left_out) => {
-                let why = format!("{left_out} switches that the kernel counted and did not tell");
-                cores.iter().for_each(|core| columns.push(stretch(*core, NoiseClass::Lost, ticks, why.clone())));
-                self.arrived_until(now).for_each(drop);
+                self.lose(ticks, &format!("{left_out} switches that the kernel counted and did not tell"), columns);
                 self.left_out += left_out;
                 self.left_out_ticks += ticks[1] - ticks[0];
             }
@@ -288,12 +295,22 @@ impl Counted {
     /// Leaves what was read so far without a comparison.
     fn give_up(&mut self, now: i64, columns: &mut NoiseColumns) {
         self.count.restart();
-        self.lose_arrived(i64::MAX, columns);
-        (self.reading, self.until, self.compared) = (None, now, Instant::now());
+        self.lose_uncompared(now, columns);
+        (self.reading, self.until, self.compared) = (None, self.until.max(now), Instant::now());
     }
 
-    fn lose_arrived(&mut self, until: i64, columns: &mut NoiseColumns) {
-        self.arrived_until(until).for_each(|NoiseRow { core, begin, end, .. }| {
+    fn lose_uncompared(&mut self, now: i64, columns: &mut NoiseColumns) {
+        if self.until < now {
+            self.uncompared_ticks += now - self.until;
+            self.lose([self.until, now], UNCOMPARED, columns);
+        }
+    }
+
+    /// Nothing is known of any core in that stretch, nor of the time in which tasks may have come that showed up by
+    /// its end.
+    fn lose(&mut self, ticks: [i64; 2], why: &str, columns: &mut NoiseColumns) {
+        self.cores.iter().for_each(|core| columns.push(stretch(*core, NoiseClass::Lost, ticks, why.into())));
+        self.arrived_until(ticks[1]).for_each(|NoiseRow { core, begin, end, .. }| {
             columns.push(stretch(core, NoiseClass::Lost, [begin, end], UNTOLD_SWITCH.into()));
         });
     }
@@ -316,10 +333,10 @@ impl Counted {
                 percent(left_out_ticks)
             )
         });
-        let uncompared = (uncompared_ticks > 0).then(|| {
+        let uncompared = (percent(uncompared_ticks) > TOLD_PERCENT).then(|| {
             format!(
-                "for {:.1} % of the run the kernel's trace could not be compared with its count of switches: what it \
-                 left out there is not known. Cores that switch less often, as of fewer programs, help",
+                "for {:.1} % of the run the kernel's trace could not be compared with its count of switches: traces \
+                 that overlap that are not known. Cores that switch less often, as of fewer programs, help",
                 percent(uncompared_ticks)
             )
         });
@@ -397,7 +414,7 @@ mod tests {
     /// Nobody has core 1 up to 1 000 000; then thread 8 shows up, and is known to have come between these two ticks.
     fn unseen_arrival() -> (Counted, NoiseRow) {
         let mut of = OfCore { number: 1, core: Core::keeping_switches(), told: None, read: [0; 2] };
-        let mut counted = Counted::since(0);
+        let mut counted = Counted::since(190_000, vec![0, 1]);
         let mut arrived = Vec::new();
         for line in [switch(400_000, 0), switch(1_000_000, 9).replace("first-10468", "task8-8    ")] {
             of.core.take(line.as_bytes(), &mut |lasted| arrived.push(row(1, lasted)));
@@ -413,60 +430,63 @@ mod tests {
     fn compared(counted: &mut Counted, [tick, switches]: [i64; 2]) -> Vec<NoiseRow> {
         let mut columns = NoiseColumns::default();
         let reading = CountReading { ticks: [tick, tick + 1000], switches: switches as u64 };
-        counted.compare(reading, &[0, 1], &mut columns);
+        counted.compare(reading, &mut columns);
         columns.rows().collect()
+    }
+
+    /// Nothing is known of both cores between these ticks, and of core 1 while thread 8 may have come.
+    fn lost(ticks: [i64; 2], why: &str) -> Vec<NoiseRow> {
+        let both = [0, 1].map(|core| stretch(core, NoiseClass::Lost, ticks, why.into()));
+        both.into_iter().chain([stretch(1, NoiseClass::Lost, [400_000, 1_000_000], UNTOLD_SWITCH.into())]).collect()
+    }
+
+    /// The same with a first reading behind it.
+    fn begun() -> (Counted, NoiseRow) {
+        let (mut counted, arrived) = unseen_arrival();
+        assert_eq!(compared(&mut counted, [200_000, 70]), lost([190_000, 200_000], UNCOMPARED)[..2]);
+        (counted, arrived)
     }
 
     #[test]
     fn a_task_that_came_unseen_is_known_once_the_kernel_has_counted_no_other_switch() {
-        let (mut counted, arrived) = unseen_arrival();
-        assert_eq!((compared(&mut counted, [200_000, 70]), counted.until), (vec![], 200_000));
+        let (mut counted, arrived) = begun();
         assert_eq!(compared(&mut counted, [700_000, 72]), [], "it may have come within that reading");
         assert_eq!(counted.until, 200_000, "nothing is told up to there yet");
         assert_eq!((compared(&mut counted, [2_000_000, 73]), counted.until), (vec![arrived], 2_000_000));
-        assert_eq!((counted.arrived.len(), counted.missing().count()), (0, 0));
+        assert_eq!((counted.arrived.len(), counted.missing().count()), (0, 0), "as beginnings are");
     }
 
     #[test]
     fn nothing_is_known_of_any_core_while_the_kernel_counted_switches_that_nobody_saw() {
-        let (mut counted, _) = unseen_arrival();
-        compared(&mut counted, [200_000, 70]);
+        let (mut counted, _) = begun();
         let why = "2 switches that the kernel counted and did not tell";
-        let lost = |core| stretch(core, NoiseClass::Lost, [200_000, 2_001_000], why.into());
-        assert_eq!(compared(&mut counted, [2_000_000, 75]), [lost(0), lost(1)]);
+        assert_eq!(compared(&mut counted, [2_000_000, 75]), lost([200_000, 2_001_000], why));
         assert_eq!(counted.arrived, []);
         let missing: Vec<_> = counted.missing().collect();
         assert!(missing.len() == 1 && missing[0].contains("counted 2 switches"), "{missing:?}");
     }
 
     #[test]
-    fn a_task_that_came_unseen_is_lost_where_the_counts_are_not_compared() {
-        let lost = stretch(1, NoiseClass::Lost, [400_000, 1_000_000], UNTOLD_SWITCH.into());
+    fn nothing_is_known_of_any_core_where_the_counts_are_not_compared() {
         let (mut counted, _) = unseen_arrival();
-        assert_eq!(
-            compared(&mut counted, [2_000_000, 70]),
-            std::slice::from_ref(&lost),
-            "there is no reading before it"
-        );
-        let (mut counted, _) = unseen_arrival();
-        compared(&mut counted, [200_000, 70]);
-        assert_eq!(compared(&mut counted, [2_000_000, 72]), std::slice::from_ref(&lost), "the kernel counted too few");
-        let (mut counted, _) = unseen_arrival();
-        compared(&mut counted, [200_000, 70]);
+        let before = lost([190_000, 2_000_000], UNCOMPARED);
+        assert_eq!(compared(&mut counted, [2_000_000, 70]), before, "there is no reading before it");
+        let (mut counted, _) = begun();
+        let since = lost([200_000, 2_000_000], UNCOMPARED);
+        assert_eq!(compared(&mut counted, [2_000_000, 72]), since, "the kernel counted too few");
+        let (mut counted, _) = begun();
         counted.compared -= LEFT_OPEN;
-        assert_eq!(
-            compared(&mut counted, [700_000, 72]),
-            std::slice::from_ref(&lost),
-            "nothing could be compared for so long"
-        );
-        assert_eq!(counted.uncompared_ticks, 500_000);
+        let open = lost([200_000, 700_000], UNCOMPARED);
+        assert_eq!(compared(&mut counted, [700_000, 72]), open, "nothing could be compared for so long");
         let missing: Vec<_> = counted.missing().collect();
-        assert!(missing.len() == 1 && missing[0].starts_with("for 71.4 % of the run"), "{missing:?}");
-        let (mut counted, _) = unseen_arrival();
+        assert!(missing.len() == 1 && missing[0].starts_with("for 100.0 % of the run"), "{missing:?}");
+        let (mut counted, _) = begun();
         let mut columns = NoiseColumns::default();
         counted.give_up(3_000_000, &mut columns);
-        assert_eq!((columns.rows().collect::<Vec<_>>(), counted.until), (vec![lost], 3_000_000));
-        assert_eq!(compared(&mut counted, [4_000_000, 90]), []);
+        let given_up = lost([200_000, 3_000_000], UNCOMPARED);
+        assert_eq!((columns.rows().collect::<Vec<_>>(), counted.until), (given_up, 3_000_000));
+        let again = lost([3_000_000, 4_000_000], UNCOMPARED);
+        assert_eq!(compared(&mut counted, [4_000_000, 90]), again[..2], "the first one since");
     }
 
     #[test]
