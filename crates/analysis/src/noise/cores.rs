@@ -32,8 +32,8 @@ pub(super) struct Cores {
 struct OneCore {
     /// Stretches in which everything was seen, in order, none of which touch.
     seen: Vec<[i64; 2]>,
-    /// Nothing was lost before the first stretch, which the first switch begins.
-    is_whole_before: bool,
+    /// Nothing was lost from then until the first stretch, which the first switch begins.
+    whole_since: Option<i64>,
     /// By beginning.
     happened: Vec<Happened>,
     /// By position there: the latest end up to it.
@@ -109,6 +109,8 @@ struct Happened {
     is_task: bool,
     thread: i32,
     name: usize,
+    /// Whether a task wanted to go on at its end, for certain.
+    preempted: bool,
 }
 
 /// A stamp, by what its core is found by.
@@ -130,30 +132,32 @@ impl Cores {
                 NoiseClass::Softirq if CARRIERS.contains(&what.as_str()) => {}
                 _ => {
                     let is_task = class == NoiseClass::Task;
-                    if is_task {
-                        let ran = Ran { ticks: [begin, end], core, preempted: preempted == Some(1), is_arrival: false };
-                        cores.running.entry(thread).or_default().push(ran);
-                    }
                     let next = names.len();
                     let name = *names.entry((class, what)).or_insert(next);
-                    of.happened.push(Happened { ticks: [begin, end], is_task, thread, name });
+                    let preempted = preempted == Some(1);
+                    of.happened.push(Happened { ticks: [begin, end], is_task, thread, name, preempted });
                 }
             }
         }
-        for (number, core) in &mut cores.cores {
-            core.order(lost.remove(number).unwrap_or_default());
+        for (&number, core) in &mut cores.cores {
+            core.order(lost.remove(&number).unwrap_or_default());
+            for &Happened { ticks, thread, preempted, .. } in core.happened.iter().filter(|of| of.is_task) {
+                let ran = Ran { ticks, core: number, preempted, is_arrival: false };
+                cores.running.entry(thread).or_default().push(ran);
+            }
         }
         cores.running.values_mut().for_each(|of| of.sort_unstable());
+        cores.seen_by_all = shared(cores.cores.values().map(|core| core.seen.clone()));
+        cores.arrivals_seen = shared(cores.cores.values().map(OneCore::arrivals_seen));
         cores.arrive();
         let mut all: Vec<_> = names.into_iter().collect();
         all.sort_unstable_by_key(|(_, at)| *at);
         cores.names = all.into_iter().map(|(name, _)| name).collect();
-        cores.seen_by_all = shared(cores.cores.values().map(|core| core.seen.clone()));
-        cores.arrivals_seen = shared(cores.cores.values().map(OneCore::arrivals_seen));
         cores
     }
 
-    /// A task that came to a core at some time in between may have had it since it left the one before.
+    /// A task that came to a core at some time in between may have had it since it left the one before, and had no
+    /// other meanwhile where all of them were seen.
     fn arrive(&mut self) {
         let mut ran = Vec::new();
         for (&number, core) in &mut self.cores {
@@ -161,7 +165,9 @@ impl Cores {
                 let before =
                     self.running.get(thread).map_or(&[][..], |of| &of[..of.partition_point(|ran| ran.ticks[0] < *to)]);
                 *from = before.iter().map(|ran| ran.ticks[1]).fold(*from, i64::max).min(*to);
-                ran.push((*thread, Ran { ticks: [*from, *to], core: number, preempted: false, is_arrival: true }));
+                if has_seen(&self.arrivals_seen, *from, *to) {
+                    ran.push((*thread, Ran { ticks: [*from, *to], core: number, preempted: false, is_arrival: true }));
+                }
             }
             core.arrived.sort_unstable();
         }
@@ -195,7 +201,7 @@ impl Cores {
             let may_have_come = core.may_have_come(hi).any(|thread| !own.contains(&thread));
             is_known &= core.has_seen(lo, hi) && !may_have_come;
             for happened in core.overlapping(lo, hi) {
-                let Happened { ticks: [begin, end], is_task, thread, name } = *happened;
+                let Happened { ticks: [begin, end], is_task, thread, name, .. } = *happened;
                 let is_one_of_the_two = thread == from.thread || thread == to.thread;
                 if if is_task { own.contains(&thread) } else { !is_one_of_the_two } {
                     continue;
@@ -239,12 +245,14 @@ impl Cores {
         (is_known && was_away(left, hi)).then_some(())
     }
 
-    /// Ticks of a span in which a thread, though it wanted to go on there, did not have its core.
+    /// Ticks of a span in which a thread, though it wanted to go on there, did not have its core for certain: it may
+    /// have had one that was not seen.
     fn preempted_on(&self, core: i32, thread: i32, [lo, hi]: [i64; 2]) -> i64 {
         let Some(ran) = self.running.get(&thread) else { return 0 };
         let from = ran.partition_point(|ran| ran.ticks[1] < lo).saturating_sub(1);
         let pairs = ran[from..].windows(2).take_while(|pair| pair[0].ticks[1] <= hi);
-        let waited = pairs.filter(|pair| pair[0].preempted && pair[0].core == core);
+        let is_seen = |pair: &&[Ran]| has_seen(&self.arrivals_seen, pair[0].ticks[1], pair[1].ticks[0]);
+        let waited = pairs.filter(|pair| pair[0].preempted && pair[0].core == core).filter(is_seen);
         waited.map(|pair| (pair[1].ticks[0].min(hi) - pair[0].ticks[1].max(lo)).max(0)).sum()
     }
 
@@ -258,8 +266,18 @@ impl Cores {
 }
 
 impl OneCore {
-    /// Puts all in order, and takes what was lost out of what was seen.
+    /// Puts all in order, and takes what was lost out of what was seen, and out of what happened: a task that had the
+    /// core before, or something that ended after, is not known to have been there all the while.
     fn order(&mut self, mut lost: Vec<[i64; 2]>) {
+        lost.sort_unstable();
+        lost = joined(lost);
+        let happened = std::mem::take(&mut self.happened);
+        for one in happened {
+            for ticks in without(one.ticks, &lost) {
+                let preempted = one.preempted && ticks[1] == one.ticks[1];
+                self.happened.push(Happened { ticks, preempted, ..one });
+            }
+        }
         self.happened.sort_unstable();
         let ends = self.happened.iter().map(|happened| happened.ticks[1]);
         self.latest = ends
@@ -269,27 +287,14 @@ impl OneCore {
             })
             .collect();
         self.seen.sort_unstable();
-        lost.sort_unstable();
-        let mut seen: Vec<[i64; 2]> = Vec::new();
-        for [begin, end] in self.seen.drain(..) {
-            match seen.last_mut() {
-                Some([_, last]) if *last >= begin => *last = end.max(*last),
-                _ => seen.push([begin, end]),
-            }
-        }
-        self.is_whole_before = seen.first().is_some_and(|[first, _]| lost.first().is_none_or(|[gap, _]| gap > first));
-        for [begin, end] in seen {
-            let mut from = begin;
-            for &[gap, over] in lost.iter().filter(|[gap, over]| *gap <= end && *over >= begin) {
-                if gap > from {
-                    self.seen.push([from, gap - 1]);
-                }
-                from = from.max(over.saturating_add(1));
-            }
-            if from <= end {
-                self.seen.push([from, end]);
-            }
-        }
+        let seen = joined(std::mem::take(&mut self.seen));
+        let first = seen.first().map(|[first, _]| *first);
+        self.seen = seen.into_iter().flat_map(|ticks| without(ticks, &lost)).collect();
+        let is_first = |begin: i64| self.seen.first().is_some_and(|[first, _]| *first == begin);
+        self.whole_since = first.filter(|begin| is_first(*begin)).map(|begin| {
+            let before = lost.iter().take_while(|[gap, _]| *gap <= begin);
+            before.last().map_or(i64::MIN, |[_, over]| over.saturating_add(1))
+        });
     }
 
     fn has_seen(&self, lo: i64, hi: i64) -> bool {
@@ -306,8 +311,8 @@ impl OneCore {
     /// would have been the first.
     fn arrivals_seen(&self) -> Vec<[i64; 2]> {
         let mut seen = self.seen.clone();
-        if let Some([first, _]) = seen.first_mut().filter(|_| self.is_whole_before) {
-            *first = i64::MIN;
+        if let (Some([first, _]), Some(since)) = (seen.first_mut(), self.whole_since) {
+            *first = since;
         }
         seen
     }
@@ -317,6 +322,34 @@ impl OneCore {
         let all = self.happened[from..].iter().take_while(move |happened| happened.ticks[0] <= hi);
         all.filter(move |happened| happened.ticks[1] >= lo)
     }
+}
+
+/// The stretches, which are in order, without those that touch or overlap.
+fn joined(stretches: Vec<[i64; 2]>) -> Vec<[i64; 2]> {
+    let mut joined: Vec<[i64; 2]> = Vec::new();
+    for [begin, end] in stretches {
+        match joined.last_mut() {
+            Some([_, last]) if *last >= begin => *last = end.max(*last),
+            _ => joined.push([begin, end]),
+        }
+    }
+    joined
+}
+
+/// Parts of a stretch that lie outside of others, which are in order and do not touch.
+fn without([begin, end]: [i64; 2], others: &[[i64; 2]]) -> Vec<[i64; 2]> {
+    let (mut parts, mut from) = (Vec::new(), begin);
+    let first = others.partition_point(|[_, over]| *over < begin);
+    for &[gap, over] in others[first..].iter().take_while(|[gap, _]| *gap <= end) {
+        if gap > from {
+            parts.push([from, gap - 1]);
+        }
+        from = from.max(over.saturating_add(1));
+    }
+    if from <= end {
+        parts.push([from, end]);
+    }
+    parts
 }
 
 /// Whether one of the stretches, which are in order, has both ticks.
@@ -373,13 +406,43 @@ mod tests {
         Some(found)
     }
 
+    /// Mark of a task that came to a core while it may have had another.
+    const ELSEWHERE: Option<i32> = Some(9);
+
     /// Whether the row says that its thread had its core, from the beginning that [`clipped`] gave it on.
     fn has_core(row: &NoiseRow) -> bool {
-        matches!(row.class, NoiseClass::Task | NoiseClass::Arrived)
+        row.class == NoiseClass::Task || row.class == NoiseClass::Arrived && row.preempted != ELSEWHERE
+    }
+
+    /// Rows of which tasks, interrupts and faults have no tick that was lost on their core, a task came to no core
+    /// before it left its last one, and is marked if it may have had another meanwhile.
+    fn clipped(rows: &[NoiseRow]) -> Vec<NoiseRow> {
+        let is_lost = |core: i32, tick: i64| {
+            let mut lost = rows.iter().filter(|row| row.class == NoiseClass::Lost && row.core == core);
+            lost.any(|row| row.begin <= tick && tick <= row.end)
+        };
+        let mut kept = Vec::new();
+        for row in rows {
+            if matches!(row.class, NoiseClass::Recorded | NoiseClass::Lost | NoiseClass::Arrived) {
+                kept.push(row.clone());
+                continue;
+            }
+            let seen: Vec<i64> = (row.begin..=row.end).filter(|tick| !is_lost(row.core, *tick)).collect();
+            for run in seen.chunk_by(|one, next| one + 1 == *next) {
+                let [begin, end] = [run[0], run[run.len() - 1]];
+                kept.push(NoiseRow { begin, end, preempted: row.preempted.filter(|_| end == row.end), ..row.clone() });
+            }
+        }
+        let rows = &came_since(&kept)[..];
+        let mark = |row: &NoiseRow| {
+            let is_elsewhere = row.class == NoiseClass::Arrived && !all_seen(rows, row.begin..=row.end, true);
+            NoiseRow { preempted: if is_elsewhere { ELSEWHERE } else { row.preempted }, ..row.clone() }
+        };
+        rows.iter().map(mark).collect()
     }
 
     /// Rows of which a task came to no core before it left its last one.
-    fn clipped(rows: &[NoiseRow]) -> Vec<NoiseRow> {
+    fn came_since(rows: &[NoiseRow]) -> Vec<NoiseRow> {
         let clip = |row: &NoiseRow| {
             let of = rows.iter().filter(|of| of.class == NoiseClass::Task && of.thread == row.thread);
             let left = of.filter(|of| of.begin < row.end).map(|of| of.end).max();
@@ -395,25 +458,27 @@ mod tests {
         let mut of: Vec<_> = of.map(|row| (row.begin, row.end, row.core, row.preempted == Some(1))).collect();
         of.sort_unstable();
         let next = of.iter().position(|&(begin, ..)| begin > tick);
-        let last = next.and_then(|next| of[..next].last());
-        last.is_some_and(|&(_, end, on, preempted)| preempted && on == core && end <= tick)
+        let Some((next, last)) = next.and_then(|next| Some((of[next], of[..next].last()?))) else { return false };
+        let &(_, end, on, preempted) = last;
+        preempted && on == core && end <= tick && all_seen(rows, end..=next.0, true)
+    }
+
+    /// Whether at each of these ticks all cores were seen; `was_seen_before`: or a core had no switch as yet, and
+    /// nothing of it is lost from there until its first.
+    fn all_seen(rows: &[NoiseRow], mut ticks: std::ops::RangeInclusive<i64>, was_seen_before: bool) -> bool {
+        let is_seen = |row: &NoiseRow, tick: i64| {
+            let of = |class: NoiseClass| rows.iter().filter(move |of| of.core == row.core && of.class == class);
+            let lost_from = |until: i64| of(NoiseClass::Lost).any(|of| of.begin <= until && tick <= of.end);
+            let Some(first) = of(NoiseClass::Recorded).map(|of| of.begin).min() else { return false };
+            let is_recorded = of(NoiseClass::Recorded).any(|of| of.begin <= tick && tick <= of.end);
+            is_recorded && !lost_from(tick) || was_seen_before && tick < first && !lost_from(first)
+        };
+        ticks.all(|tick| rows.iter().all(|row| is_seen(row, tick)))
     }
 
     /// Whether a thread may have had a core between two ticks, or since it left its last one before, of which no row
     /// tells.
     fn may_have_run_unseen(rows: &[NoiseRow], thread: i32, [lo, hi]: [i64; 2]) -> bool {
-        let begins = |core: i32, class: NoiseClass| {
-            rows.iter().filter(|row| row.core == core && row.class == class).map(|row| row.begin).min()
-        };
-        let is_seen = |row: &NoiseRow, tick: i64, was_seen_before: bool| {
-            let has = |class: NoiseClass| {
-                let of = rows.iter().filter(|of| of.core == row.core && of.class == class);
-                of.filter(|of| of.begin <= tick && tick <= of.end).count() > 0
-            };
-            let Some(first) = begins(row.core, NoiseClass::Recorded) else { return false };
-            let is_before = tick < first && begins(row.core, NoiseClass::Lost).is_none_or(|lost| lost > first);
-            has(NoiseClass::Recorded) && !has(NoiseClass::Lost) || was_seen_before && is_before
-        };
         let of = rows.iter().filter(|row| has_core(row) && row.thread == thread);
         let mut had: Vec<[i64; 2]> = of.map(|row| [row.begin, row.end]).collect();
         had.sort_unstable();
@@ -422,7 +487,7 @@ mod tests {
         away.extend(had.last().map(|[_, end]| (true, [*end, hi])));
         away.iter().any(|&(was_seen_before, [left, came])| {
             let is_within = left < came.min(hi) && came > lo && left < hi && lo < hi;
-            is_within && (left..=came.min(hi)).any(|tick| !rows.iter().all(|row| is_seen(row, tick, was_seen_before)))
+            is_within && !all_seen(rows, left..=came.min(hi), was_seen_before)
         })
     }
 
@@ -622,6 +687,36 @@ mod tests {
         assert_eq!(asked(&elsewhere, ran_there, &[7, 9]), None, "thread 9 may have come to core 1 by 200");
         let took = Took { ticks: 40, held_up: 0 };
         assert_eq!(asked(&elsewhere, [(15, 9), (310, 7)], &[7, 9]), Some(vec![("before".into(), took)]));
+    }
+
+    #[test]
+    fn a_thread_that_came_unseen_had_that_core_only_if_it_can_have_had_no_other() {
+        let task = |core, ticks, name: &str, thread| row(NoiseClass::Task, core, ticks, name, thread);
+        let mut rows = vec![
+            row(NoiseClass::Recorded, 0, [0, 1000], "", 0),
+            row(NoiseClass::Recorded, 1, [0, 1000], "", 0),
+            task(0, [10, 100], "server", 9),
+            row(NoiseClass::Arrived, 1, [50, 300], "", 9),
+            task(1, [300, 900], "server", 9),
+            task(0, [230, 400], "busy", 8),
+        ];
+        assert_eq!(asked(&rows, [(150, 9), (350, 9)], &[9]), Some(Vec::new()));
+        rows.push(row(NoiseClass::Lost, 0, [100, 230], "a switch that the kernel did not tell", 0));
+        assert_eq!(asked(&rows, [(150, 9), (350, 9)], &[9]), None, "it may have had core 0, with 8 in between");
+    }
+
+    #[test]
+    fn nothing_is_certain_on_a_core_while_something_of_it_is_lost() {
+        let mut rows = rows();
+        rows[2].preempted = Some(1);
+        rows.push(row(NoiseClass::Lost, 0, [101, 200], "2 switches", 0));
+        let took = |ticks, held_up| Some(vec![("busy".into(), Took { ticks, held_up })]);
+        assert_eq!(asked(&rows, [(50, 7), (350, 7)], &[7]), took(99, 0), "the thread may have had the core until 200");
+        rows.push(row(NoiseClass::Lost, 0, [201, 300], "2 switches", 0));
+        assert_eq!(asked(&rows, [(50, 7), (350, 7)], &[7]), None);
+        rows.truncate(rows.len() - 2);
+        rows.push(row(NoiseClass::Lost, 1, [150, 160], "2 switches", 0));
+        assert_eq!(asked(&rows, [(50, 7), (350, 7)], &[7]), took(199, 0), "it may have had core 1 at 150");
     }
 
     #[test]
