@@ -22,6 +22,8 @@ COLOURS = (
     "#ff0066",
 )
 
+LETTERS = {("figure-4", 0.01): ("4(a) ", "4(b) ", ""), ("figure-4", 0.1): ("4(d) ", "4(e) ", "4(f) ")}
+
 
 class Axis:
     """From values to places between two ends."""
@@ -115,7 +117,7 @@ def panels_of(name, rows, ends):
     for cdr in sorted({row["values"].get("cdr", "") for row in rows}):
         some = [row for row in rows if row["values"].get("cdr", "") == cdr]
         of = f", CDR {cdr}" if cdr != "" else ""
-        letters = {0.01: ("4(a) ", "4(b) ", ""), 0.1: ("4(d) ", "4(e) ", "4(f) ")}.get(cdr, ("", "", ""))
+        letters = LETTERS.get((name, cdr), ("", "", ""))
         for at, end in enumerate(ends):
             title = f"{letters[0] if at == 0 else ''}average age at {end}{of}"
             yield title, "us", lines_of(some, lambda row, at=at: row["ages"][at])

@@ -166,6 +166,8 @@ def test_panels_show_each_primitive_in_one_colour_and_say_where_none_may_be_draw
     texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "4(d) average age at <received>, CDR 0.1" in texts
     assert texts.count("no trial may be used") == 2  # nothing was counted
+    figures.panels.draw(tmp_path / "g.svg", "location-age", rows, ["written"])
+    assert "4(d)" not in (tmp_path / "g.svg").read_text(), "it is no panel of the paper's"
     circles = [one.get("fill") for one in root.iter("{http://www.w3.org/2000/svg}circle")]
     spin, rcu = figures.panels.COLOURS[:2]
     # In the legend, in each of three panels of ages, and where data was dropped.
