@@ -37,6 +37,7 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         seconds: Some(plan.run.seconds),
         began: crate::since_boot(),
         keep_ms: plan.run.keep.map(Keep::ms),
+        storage: None,
         segments: plan.segments,
         cost: None,
     };

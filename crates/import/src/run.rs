@@ -328,6 +328,7 @@ fn manifest(plan: &Plan, nodes: Vec<Node>) -> Manifest {
         seconds: None,
         began: None,
         keep_ms: None,
+        storage: None,
         segments: Default::default(),
         cost: None,
         stamp_directories: BTreeMap::new(),

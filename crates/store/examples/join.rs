@@ -126,6 +126,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         seconds: None,
         began: None,
         keep_ms: None,
+        storage: None,
         segments: Default::default(),
         cost: None,
     })

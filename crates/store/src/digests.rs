@@ -8,17 +8,18 @@
 //! files, which readers skip. Traces that are joined after the end are added to the list.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::hash::Hasher;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128;
 
 use crate::error::{Error, NO_FILE, Result};
-use crate::whole_file::{files_in, open_regular, read_text};
+use crate::stored::{self, Entry};
+use crate::whole_file::{WholeFile, files_in, open_regular, read_text};
 use crate::{Run, RunState, SCHEMA, write_whole};
 
 /// The file's name.
@@ -27,8 +28,8 @@ pub(crate) const FILE: &str = "digests.json";
 const UNREADABLE: &str = "none:";
 /// Bytes that the list has at most.
 const LIST_BYTES: u64 = 256 << 20;
-/// Files that hold nothing of their own: derived from the others of a run, or locked only.
-const DERIVED: [&str; 4] = ["durations", "figures", "report.html", "run.lock"];
+/// Files that hold nothing of their own: derived from the others of a run, locked only, or what this list names.
+const DERIVED: [&str; 5] = ["durations", "figures", "report.html", "run.lock", stored::FOLDER];
 
 /// Something about a run's files that is not as it was when the run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,12 +83,44 @@ impl Digest {
     }
 }
 
-/// One file as it was.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Entry {
-    path: String,
-    bytes: u64,
-    xxh3_128: String,
+/// The list that `digests.json` has, of a run whose files are all written.
+pub struct DigestList {
+    root: PathBuf,
+    text: String,
+    here: Vec<Entry>,
+}
+
+impl DigestList {
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Files that lie here, and whether a list of before, `known`, has each as it is.
+    pub fn here(&self, known: Option<&str>) -> Vec<(String, bool)> {
+        let known: Option<Digests> = known.and_then(|text| serde_json::from_str(text).ok());
+        let known: BTreeMap<&str, &Entry> =
+            known.iter().flat_map(|list| &list.files).map(|entry| (entry.path.as_str(), entry)).collect();
+        let is_known = |entry: &Entry| known.get(entry.path.as_str()) == Some(&entry);
+        self.here.iter().map(|entry| (entry.path.clone(), is_known(entry))).collect()
+    }
+
+    /// Writes the file.
+    pub fn write(&self) -> Result<()> {
+        self.write_once(|_| Ok(()))
+    }
+
+    /// Writes the file once `first` went well, which is given a file with the list's text: until then the run has none.
+    pub fn write_once<E: From<Error>>(
+        &self,
+        first: impl FnOnce(&Path) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let place = self.root.join(FILE);
+        let whole = WholeFile::begin(&place)?;
+        whole.file().write_all(self.text.as_bytes()).map_err(|e| Error::io(&place, "write", e))?;
+        first(whole.hidden())?;
+        Ok(whole.finish()?)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -126,12 +159,21 @@ fn text(schema: u32, run: Option<&str>, files: &[Entry]) -> String {
 impl Run {
     /// Writes down what every file is, once the run has ended and all of them are written.
     pub fn write_digests(&self) -> Result<()> {
-        let files = entries(self.root(), Digested::Whole, |_| true)?;
-        if let Some(unreadable) = files.iter().find(|entry| entry.xxh3_128.starts_with(UNREADABLE)) {
+        self.digest_list()?.write()
+    }
+
+    /// The list of what every file is, also of those that lie in object storage alone.
+    pub fn digest_list(&self) -> Result<DigestList> {
+        let stored = stored::entries(self.root())?;
+        stored::forget_all_here(self.root(), &stored)?;
+        let here = entries(self.root(), Digested::Whole, |_| true)?;
+        if let Some(unreadable) = here.iter().find(|entry| entry.xxh3_128.starts_with(UNREADABLE)) {
             let place = self.root().join(&unreadable.path);
             return Err(Error::io(&place, "read", std::io::Error::other(unreadable.xxh3_128.clone())));
         }
-        write_whole(&self.root().join(FILE), text(SCHEMA, Some(&self.id()), &files).as_bytes())
+        let mut files: Vec<Entry> = here.iter().cloned().chain(stored).collect();
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(DigestList { root: self.root().into(), text: text(SCHEMA, Some(&self.id()), &files), here })
     }
 
     /// Every difference between the files and what they were when the run ended; none: they are the same. A run without

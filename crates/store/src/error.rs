@@ -98,6 +98,13 @@ impl Error {
         Self { kind: Kind::Full, place: root.into(), message }
     }
 
+    /// A run whose segments lie in object storage.
+    pub(crate) fn stored_elsewhere(root: &Path, address: &str) -> Self {
+        let (expected, found) = ("the segments of a run", format_args!("that they lie in {address}"));
+        let remedy = format!("once the run has ended and is uploaded, tickscope.open('{address}') asks it, in Python");
+        Self::unlike(Kind::Missing, root, expected, found, &remedy)
+    }
+
     fn unlike(kind: Kind, place: &Path, expected: impl Display, found: impl Display, remedy: &str) -> Self {
         let message = format!("{}: expected {expected}, found {found}; {remedy}", place.display());
         Self { kind, place: place.into(), message }

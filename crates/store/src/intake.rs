@@ -197,7 +197,8 @@ mod tests {
         let (bytes, mut digest) = (fs::read(place).unwrap(), Digest::default());
         digest.write(&bytes);
         let version = Version { inode: 1, bytes: bytes.len() as u64, changed_ns: 1 };
-        let parcel = Parcel { path: path.into(), bytes: bytes.len() as u64, digest: hexadecimal(&digest), version };
+        let (bytes_there, digest) = (bytes.len() as u64, hexadecimal(&digest));
+        let parcel = Parcel { path: path.into(), bytes: bytes_there, digest, settled: true, version };
         let mut receiving = intake.begin(&parcel)?;
         receiving.piece(&bytes)?;
         receiving.finish()

@@ -18,6 +18,7 @@ use crate::removed::{is_removed, parts_in};
 use crate::run::{Pair, Run, Table};
 use crate::stamps::{PointStamps, Segment, part_number};
 use crate::state::RunState;
+use crate::stored;
 use crate::table::TableReader;
 use crate::whole_file::{files_in, keyed_folders};
 
@@ -60,9 +61,26 @@ pub struct Examined {
 }
 
 impl Run {
+    /// Returns whether segments of the run lie in object storage and not here.
+    pub fn is_stored_elsewhere(&self) -> Result<bool> {
+        Ok(!stored::entries(self.root())?.is_empty())
+    }
+
+    /// Refuses a run whose segments do not lie here.
+    pub fn expect_here(&self) -> Result<()> {
+        if !self.is_stored_elsewhere()? {
+            return Ok(());
+        }
+        let address = self.manifest().storage.as_deref().unwrap_or("object storage");
+        Err(Error::stored_elsewhere(self.root(), address))
+    }
+
     /// Why the figures of this run are not to be trusted, each with the file it is about: what every reading asks
     /// first. Whole files are held against their digests only where all of them together are small; else their sizes.
     pub fn faults(&self) -> Result<Vec<Error>> {
+        if let Err(why) = self.expect_here() {
+            return Ok(vec![why]);
+        }
         let mut faults: Vec<Error> = Manifest::fault(&self.paths().manifest()).into_iter().collect();
         faults.extend(self.refused()?);
         faults.extend(self.files(Table::Brackets)?.refused);

@@ -37,6 +37,7 @@ mod spool;
 mod stamp_groups;
 mod stamps;
 mod state;
+mod stored;
 mod sweep;
 mod table;
 mod traces;
@@ -60,7 +61,7 @@ pub use channels::{Channel, ChannelState, read_channels, write_channels};
 pub use codec::{Codec, Encoding, EncodingChoice, thread_cpu_ns};
 pub use cost::{Compared, Cost, NodeCost, Overhead, Passes, StampCost};
 pub use counts::{CountColumns, CountRow, read_counts, write_counts};
-pub use digests::{Difference, Digest};
+pub use digests::{Difference, Digest, DigestList};
 pub use error::{Error, Result};
 pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
@@ -89,6 +90,7 @@ pub use stamps::{
     next_segment, part_number, write_segment, write_segment_encoded,
 };
 pub use state::{RunState, Writing, newest_file, utc};
+pub use stored::StoredNote;
 pub use sweep::{
     AgeFigure, Measure, ParameterValue, PrintedField, SweepManifest, SweepOrder, SweepParameter, TrialRecord,
     TrialState,

@@ -75,6 +75,9 @@ pub struct Manifest {
     /// The window of stamps that the run keeps, milliseconds; absent: it keeps all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
+    /// Address in object storage that the run goes to, segments straight from nodes elsewhere; absent: it stays here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<String>,
     /// How its collectors encode segments; absent: as by default.
     #[serde(default, skip_serializing_if = "EncodingChoice::is_default")]
     pub segments: EncodingChoice,

@@ -209,6 +209,7 @@ fn manifest(one: &Manifest, other: &Manifest, names: &Names) -> std::result::Res
         seconds: None,
         began: None,
         cost: None,
+        storage: None,
         run_file: None,
         run_file_directory: None,
         revision: one.revision.clone().filter(|revision| other.revision.as_ref() == Some(revision)),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tickscope_tick::{Label, NodeName, PointName};
+use tickscope_tick::{Label, NodeName, PointName, own_points};
 
 use crate::digests::Digest;
 use crate::error::Error;
@@ -20,6 +20,9 @@ pub struct Parcel {
     pub bytes: u64,
     /// Digest of them, 32 hexadecimal digits; empty: the file is gone, and goes from the run, too.
     pub digest: String,
+    /// A part that has a successor: it is not written again.
+    #[serde(default)]
+    pub settled: bool,
     /// What it was when it was listed.
     pub(crate) version: Version,
 }
@@ -39,6 +42,18 @@ impl Parcel {
     pub fn is_gone(&self) -> bool {
         self.digest.is_empty()
     }
+
+    /// Returns whether it is a segment of a program that one of these nodes measured, and not of a point that tickscope
+    /// itself stamps.
+    pub fn is_of_programs(&self, nodes: &[NodeName]) -> bool {
+        expect_path(&self.path, nodes).is_ok() && is_of_programs(&self.path)
+    }
+}
+
+/// A segment of a measured program, by its path.
+pub(crate) fn is_of_programs(path: &str) -> bool {
+    let point = |folder: &str| folder.strip_prefix("point=").is_some_and(|point| !own_points::are(point));
+    matches!(path.split('/').collect::<Vec<_>>()[..], ["stamps", _, folder, _] if point(folder))
 }
 
 impl Version {
@@ -108,4 +123,30 @@ pub(crate) fn digest_of(file: &File, bytes: u64) -> std::io::Result<String> {
 
 pub(crate) fn hexadecimal(digest: &Digest) -> String {
     format!("{:032x}", digest.finish_128())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_of_a_nodes_programs_is_none_of_another_node_or_place_and_none_of_tickscopes_own() {
+        let nodes = [NodeName::new("n").unwrap()];
+        let is_of_programs = |path: &str| {
+            let (path, version) = (path.into(), Version { inode: 1, bytes: 1, changed_ns: 1 });
+            Parcel { path, bytes: 1, digest: "0".repeat(32), settled: true, version }.is_of_programs(&nodes)
+        };
+        assert!(is_of_programs("stamps/node=n/point=work/part-00000000.parquet"));
+        for other in [
+            "stamps/node=m/point=work/part-00000000.parquet",
+            "stamps/../point=work/part-00000000.parquet",
+            "stamps/node=n/point=work/../../../../other/digests.json",
+            "stamps/node=n/point=probe-request-sent/part-00000000.parquet",
+            "stamps/node=n/point=id-original/part-00000000.parquet",
+            "brackets/reference=n.tsc/domain=m.tsc/part-00000000.parquet",
+            "channels/node=n.parquet",
+        ] {
+            assert!(!is_of_programs(other), "{other}");
+        }
+    }
 }

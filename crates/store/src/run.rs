@@ -88,7 +88,7 @@ pub struct Paths<'a> {
 }
 
 /// Names of all that a run writes into its directory, `run.json` last.
-pub const OF_A_RUN: [&str; 16] = [
+pub const OF_A_RUN: [&str; 17] = [
     "stamps",
     "channels",
     "removed",
@@ -99,6 +99,7 @@ pub const OF_A_RUN: [&str; 16] = [
     "noise",
     "rivals",
     "outputs",
+    "stored",
     "traces",
     "durations",
     "report.html",

@@ -19,7 +19,7 @@
 mod contents;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::hash::Hasher;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::digests::Digest;
 use crate::error::{Error, Result};
 use crate::event_kind::EventKind;
 use crate::events::{Event, write_events};
-use crate::parcel::{Parcel, Version, digest_of, expect_path, hexadecimal, refused};
+use crate::parcel::{Parcel, Version, digest_of, expect_path, hexadecimal, is_of_programs, refused};
 use crate::removed::open_unless_removed;
 use crate::stamps::{Segment, StampColumns, write_segment};
 use crate::whole_file::open_regular;
@@ -53,6 +53,8 @@ pub struct Spool {
     root: PathBuf,
     nodes: Vec<NodeName>,
     limit: u64,
+    /// Segments of programs are listed once they do not grow any more, or all is asked for.
+    waits_for_whole: bool,
     contents: Contents,
     /// Stored in the run, and not made receipts yet.
     whole: BTreeSet<String>,
@@ -74,7 +76,12 @@ impl Spool {
     pub fn new(root: impl Into<PathBuf>, nodes: Vec<NodeName>, limit: u64) -> Self {
         let root = root.into();
         let contents = Contents::new(root.clone(), nodes.clone());
-        Self { root, nodes, limit, contents, whole: BTreeSet::new(), unread: BTreeMap::new() }
+        Self { root, nodes, limit, waits_for_whole: false, contents, whole: BTreeSet::new(), unread: BTreeMap::new() }
+    }
+
+    /// The same spool, whose segments of programs go from here to object storage: each once, when it is whole.
+    pub fn of_whole_segments(self) -> Self {
+        Self { waits_for_whole: true, ..self }
     }
 
     /// Looks at what is there, without anybody to fetch it, and tells collectors to wait where that is too much.
@@ -120,6 +127,7 @@ impl Spool {
             path: path.clone(),
             bytes: 0,
             digest: String::new(),
+            settled: false,
             version: *version,
         };
         let mut parcels: Vec<Parcel> = self.contents.gone().map(gone).take(most).collect(); // the others the next time
@@ -138,11 +146,14 @@ impl Spool {
     fn parcel(&mut self, path: &str, all: bool) -> Result<Option<Parcel>> {
         let (grows, place) = (self.contents.grows(path), self.root.join(path));
         let Some(file) = self.contents.file(path) else { return Ok(None) };
-        if grows && !all && file.stored.is_some_and(|(_, stored)| stored.elapsed() < GROWING_EVERY) {
+        let waits = self.waits_for_whole && is_of_programs(path)
+            || file.stored.is_some_and(|(_, stored)| stored.elapsed() < GROWING_EVERY);
+        if grows && !all && waits {
             return Ok(None);
         }
         let version = file.version;
-        let parcel = |digest| Ok(Some(Parcel { path: path.into(), bytes: version.bytes, digest, version }));
+        let settled = part_of(path).is_some() && !grows;
+        let parcel = |digest| Ok(Some(Parcel { path: path.into(), bytes: version.bytes, digest, settled, version }));
         if let Some(digest) = file.digest.clone() {
             return parcel(digest);
         }
@@ -188,6 +199,17 @@ impl Spool {
                 self.set_unread(&parcel.path, &why);
                 Err(why)
             }
+        }
+    }
+
+    /// A listed file, open, and where it lies. `Err`: it is not any more what was listed.
+    pub fn opened(&self, parcel: &Parcel) -> Result<(PathBuf, File)> {
+        let place = self.root.join(&parcel.path);
+        expect_path(&parcel.path, &self.nodes).map_err(|why| refused(&place, why))?;
+        let file = open_regular(&place).map_err(|e| Error::io(&place, "open", e))?;
+        match Version::of(&file) {
+            Ok(version) if version == parcel.version => Ok((place, file)),
+            _ => Err(refused(&place, "it was replaced meanwhile")),
         }
     }
 
@@ -489,12 +511,29 @@ mod tests {
     }
 
     #[test]
+    fn a_spool_of_whole_segments_lists_each_once_it_has_a_successor_and_the_last_one_when_all_is_asked_for() {
+        let scratch = Scratch::new();
+        let there = scratch.path().join("there");
+        let mut spool = Spool::new(&there, node(), 1 << 30).of_whole_segments();
+        segment(&there, 0..10);
+        assert_eq!(spool.pending(16, false).unwrap(), []);
+        segment(&there, 10..20);
+        let listed = spool.pending(16, false).unwrap();
+        assert_eq!(listed.iter().map(|parcel| parcel.settled).collect::<Vec<_>>(), [true]);
+        assert!(listed[0].path.ends_with("part-00000000.parquet"));
+        spool.acknowledge(&listed[0]).unwrap();
+        let listed = spool.pending(16, true).unwrap();
+        assert_eq!(listed.iter().map(|parcel| parcel.settled).collect::<Vec<_>>(), [false]);
+        assert!(listed[0].path.ends_with("part-00000001.parquet"));
+    }
+
+    #[test]
     fn what_is_no_table_of_the_agents_nodes_is_refused_and_nothing_is_written() {
         let scratch = Scratch::new();
         let intake = Intake::new(scratch.path().join("run"), node());
         let version = Version { inode: 1, bytes: 1, changed_ns: 1 };
         let refused = |path: &str, bytes| {
-            let parcel = Parcel { path: path.into(), bytes, digest: "0".repeat(32), version };
+            let parcel = Parcel { path: path.into(), bytes, digest: "0".repeat(32), settled: true, version };
             assert!(intake.begin(&parcel).is_err(), "{path} {bytes}");
             assert!(intake.remove(&parcel).is_err() || path.starts_with("events/n+"), "{path} {bytes}");
         };

@@ -420,6 +420,7 @@ fn undeclared(described: Node) -> Manifest {
         seconds: None,
         began: None,
         keep_ms: None,
+        storage: None,
         segments: Default::default(),
         cost: None,
     }

@@ -52,6 +52,7 @@ pub fn manifest() -> Manifest {
         seconds: None,
         began: None,
         keep_ms: None,
+        storage: None,
         segments: Default::default(),
         cost: None,
     }
