@@ -70,7 +70,9 @@ impl Run {
         let unusable =
             |error| Refusal::new(format!("expected a layout as in docs/run-file.md, found one with: {error}"));
         let layout = layout.map(serde_json::from_str).transpose().map_err(unusable)?;
-        Ok(Self { opened: tickscope_store::Run::open(&root)?, layout, ready: Mutex::default() })
+        let opened = tickscope_store::Run::open(&root)?;
+        opened.expect_here()?;
+        Ok(Self { opened, layout, ready: Mutex::default() })
     }
 
     /// What was done to make the run ready to be asked, a sentence each.

@@ -22,13 +22,20 @@ const OUTPUTS: &str = "outputs";
 /// Runs that a message names.
 const MOST_NAMED: usize = 5;
 
-/// Opens the run that was named, or the newest of `runs/`.
+/// Opens the run that was named, or the newest of `runs/`; one whose segments lie in object storage is refused.
 pub fn open(named: Option<&Path>) -> Result<Run, Failure> {
+    let run = open_to_steer(named)?;
+    run.expect_here()?;
+    memory::reuse_freed();
+    Ok(run)
+}
+
+/// The same, to steer it or to go on with it, wherever its segments lie.
+pub fn open_to_steer(named: Option<&Path>) -> Result<Run, Failure> {
     let place = match named {
         Some(named) => directory(named)?,
         None => newest()?,
     };
-    memory::reuse_freed();
     Ok(Run::open(&place)?)
 }
 

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::options::FinishOptions;
 use crate::output::note;
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, relate, show};
+use crate::{chosen_run, counts, output, relate, show, stored};
 
 /// Completes a run and prints its table, or what it counted if it has nothing else, as at its own end. One without a
 /// trace has none to print, which is an error.
@@ -52,6 +52,9 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
 
 /// Prints the table of a run, or its counts; `write`: keep the durations in the run.
 fn print(run: Run, json: bool, write: bool) -> Result<(), Failure> {
+    if let Some(shown) = stored::instead(&run, json) {
+        return shown;
+    }
     if only_counted(&run)? {
         run.unfinished()?.iter().for_each(note);
         return counts::instead(&run, json);

@@ -23,7 +23,7 @@ const MOST_LISTED: usize = 1000;
 
 /// Lists a run's channels.
 pub fn channels(options: &ChannelsOptions) -> Result<(), Failure> {
-    let run = chosen_run::open(options.run.as_deref())?;
+    let run = chosen_run::open_to_steer(options.run.as_deref())?;
     let reply = ask(run.root(), &RunRequest::Channels { all: options.all })?;
     if options.json {
         print_json(&versioned(reply.clone()))?;
@@ -60,7 +60,7 @@ pub fn channels(options: &ChannelsOptions) -> Result<(), Failure> {
 
 /// Gives channels another policy.
 pub fn policy(options: &PolicyOptions) -> Result<(), Failure> {
-    let run = chosen_run::open(Some(&options.run))?;
+    let run = chosen_run::open_to_steer(Some(&options.run))?;
     let (glob, policy) = (options.points.clone(), options.policy.join(" "));
     if own_points::are(&glob) {
         return Err(Failure::input(format!(
@@ -94,7 +94,7 @@ pub fn policy(options: &PolicyOptions) -> Result<(), Failure> {
 
 /// Has what `keep` holds stored.
 pub fn dump(options: &DumpOptions) -> Result<(), Failure> {
-    let run = chosen_run::open(Some(&options.run))?;
+    let run = chosen_run::open_to_steer(Some(&options.run))?;
     let reply = ask(run.root(), &RunRequest::Dump { glob: options.points.clone(), node: options.node.clone() })?;
     let answered = || {
         expect_answers(&reply)?;
@@ -121,7 +121,7 @@ fn channels_of(reply: &Value, what: &str) -> Option<u64> {
 
 /// Says how a run's nodes stand.
 pub fn status(options: &StatusOptions) -> Result<(), Failure> {
-    let run = chosen_run::open(options.run.as_deref())?;
+    let run = chosen_run::open_to_steer(options.run.as_deref())?;
     let mut reply = ask(run.root(), &RunRequest::Status)?;
     add_files(&mut reply, &run);
     if options.json {

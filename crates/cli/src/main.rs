@@ -36,6 +36,7 @@ mod report;
 mod run;
 mod runs;
 mod show;
+mod stored;
 mod sustain;
 mod sweep;
 mod tail;

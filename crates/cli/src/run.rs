@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::options::{RelateOptions, ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, relate, report, show, sweep};
+use crate::{chosen_run, counts, output, relate, report, show, stored, sweep};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
@@ -70,7 +70,7 @@ pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
     if SweepManifest::is_at(&options.run) {
         return sweep::resume(options);
     }
-    let (run, measured) = tickscope_experiment::resume(chosen_run::open(Some(&options.run))?.root())?;
+    let (run, measured) = tickscope_experiment::resume(chosen_run::open_to_steer(Some(&options.run))?.root())?;
     print(&run, measured, Printed::of(options.json, options.report))
 }
 
@@ -80,6 +80,12 @@ fn print(run: &Run, measured: Result<(), Failure>, asked: Printed) -> Result<(),
     let root = run.root().display();
     if !json {
         let _ = writeln!(stderr(), "run: {}", printable(&root.to_string())); // nobody may be reading it
+    }
+    if let Some(shown) = stored::instead(run, json) {
+        if let (Err(why), Err(_)) = (&shown, &measured) {
+            note(why);
+        }
+        return measured.and(shown);
     }
     // The table first: a command that failed leaves what was measured until then.
     let (shown, reported) = match tickscope_analysis::only_counted(run) {

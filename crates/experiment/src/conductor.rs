@@ -35,6 +35,7 @@ use crate::leftovers;
 use crate::node_role::{Helper, HelperKind, Service};
 use crate::node_run::NodeRun;
 use crate::notice::{self, Shown, show_progress};
+use crate::object_store::ObjectStore;
 use crate::overhead;
 use crate::plan::{Plan, SOON};
 use crate::preflight;
@@ -91,6 +92,14 @@ impl RunSettings {
         plan.run.keep = self.keep.or(plan.run.keep);
         let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
         let root = self.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
+        let refused = match (&plan.storage, plan.run.keep, &self.trial) {
+            (Some(_), Some(_), _) => Some("a run that keeps all of its stamps, found a window. Leave out keep"),
+            (Some(_), _, Some(_)) => Some("a run file of one run, found one of many. Upload them once they have ended"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            return Err(Error::input(format!("[storage] expected {why}, or leave out [storage]")));
+        }
         Ok((plan, root))
     }
 }
@@ -116,6 +125,7 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     if alone {
         say_unused(&plan);
     }
+    plan.storage.as_ref().map_or(Ok(()), |storage| storage.store(&root)?.expect_free(None))?;
     let mut claimed = preflight::Claimed::take(&root)?;
     let (mut conductor, overhead) = match begin_in(&mut claimed, settings, &plan, &root) {
         Ok(begun) => begun,
@@ -181,6 +191,9 @@ pub(crate) enum Measuring {
 
 /// One pass of the target, in a directory of its own: the last line that each command printed.
 pub(crate) fn pass(plan: &Plan, root: &Path, measuring: Measuring) -> Result<Vec<(NodeName, Option<String>)>, Error> {
+    let mut plan = plan.clone();
+    plan.storage = None; // it is removed again
+    let plan = &plan;
     let mut conductor = Conductor { quiet: true, ..Conductor::over_pipes(plan, random()?, root)? };
     let outcome = match measuring {
         Measuring::All => conductor.measure(),
@@ -257,6 +270,7 @@ impl<'a> Conductor<'a> {
             facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
         }
         let mut manifest = manifest(plan, id, facts, &network);
+        manifest.storage = plan.storage.as_ref().map(|storage| storage.address(root));
         for (node, of_plan) in nodes.iter().zip(&plan.nodes) {
             match of_plan.is_here() {
                 true => manifest.stamp_directories.insert(node.name.clone(), PathBuf::from(&node.stamps)).map(drop),
@@ -264,6 +278,7 @@ impl<'a> Conductor<'a> {
             };
         }
         let (run, writing) = Run::begin(root, manifest)?;
+        ObjectStore::of_run(run.manifest())?.map_or(Ok(()), |store| store.begin(root))?;
         let text = run.manifest().text();
         for (_, agent) in &mut known {
             agent.begun(&text)?;

@@ -26,6 +26,7 @@ use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::node_plan::Site;
 use crate::notice;
+use crate::object_store::{ObjectStore, RunPlace};
 use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::pipe::{PipeAgent, session_goes_on};
 use crate::plan::Plan;
@@ -198,7 +199,7 @@ pub(crate) fn lock(place: &Path) -> Result<Option<File>, Error> {
 
 /// Returns whether an ended run lacks anything that can still be had.
 fn is_left(run: &Run) -> Result<bool, Error> {
-    let never_joined = has_points(run) && run.traces()?.found.is_empty();
+    let never_joined = has_points(run) && run.traces()?.found.is_empty() && !run.is_stored_elsewhere()?;
     let undigested = run.manifest().schema > 1 && !run.has_digests();
     Ok(never_joined
         || undigested
@@ -311,7 +312,7 @@ impl Ending {
         let written = self.record.write_events();
         self.record.go_on(failed, written);
         if self.manifest().ended_unix_ms.is_some() {
-            let digested = self.run().write_digests().map_err(Error::from);
+            let digested = self.record.write_digests();
             self.record.go_on(failed, digested);
         }
         ids
@@ -357,8 +358,9 @@ impl Ending {
         let of_plan = plan.nodes.iter().find(|known| known.name == *node).ok_or_else(no_file)?;
         let folder = manifest.run_file_directory.clone().unwrap_or_default();
         let Site::There(there) = of_plan.site() else { return Err(no_file()) };
+        let place = RunPlace { root: self.run().root().into(), store: ObjectStore::of_run(manifest)? };
         let (connect, settings) = sites::elsewhere(manifest.run, node, there, &folder);
-        let mut agent = PipeAgent::rejoin(connect, settings, folder, self.run().root())?;
+        let mut agent = PipeAgent::rejoin(connect, settings, folder, &place)?;
         agent.begun(&manifest.text())?;
         if agent.inventory()?.nodes.is_empty() {
             // One that took over from an agent that is gone has to be told where the node's programs stamp.

@@ -29,6 +29,7 @@ mod node_plan;
 mod node_role;
 mod node_run;
 mod notice;
+mod object_store;
 mod original;
 mod outputs;
 mod overhead;
@@ -46,6 +47,7 @@ pub mod roles;
 mod run_file;
 mod sample;
 mod sites;
+mod storage_plan;
 mod sweep;
 mod window;
 

@@ -21,6 +21,7 @@ mod pipe_agent;
 mod protocol;
 mod server;
 mod session;
+mod uploads;
 
 pub use ended_sessions::{Unfetched, remove_ended_sessions};
 pub use link::{Connect, remove};

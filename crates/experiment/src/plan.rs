@@ -23,6 +23,7 @@ use crate::return_trip_plan::ReturnTripPlan;
 use crate::rivals_plan::RivalsPlan;
 use crate::roles::noise::NoiseSettings;
 use crate::run_file;
+use crate::storage_plan::StoragePlan;
 use crate::window::Keep;
 
 /// In commands: seconds since 1970 by this machine's clock, the same for all, by which they should have been started.
@@ -70,6 +71,8 @@ pub struct Plan {
     pub(crate) segments: EncodingChoice,
     #[serde(default)]
     pub(crate) return_trip: ReturnTripPlan,
+    /// Where in object storage runs go; absent: they stay in their directory.
+    pub(crate) storage: Option<StoragePlan>,
     #[serde(skip)]
     pub(crate) origin: PlanOrigin,
 }

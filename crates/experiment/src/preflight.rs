@@ -21,12 +21,17 @@ use crate::forecast::forecast;
 use crate::leftovers::{self, CLAIM, PASSES};
 use crate::network::Arrangement;
 use crate::node_plan::{NodePlan, Site, There};
+use crate::object_store::expect_curl;
 use crate::plan::Plan;
 use crate::roles::collector::expect_stamp_directory;
 
 /// Looks at all of it; the arrangement of the network that the run would have.
 pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     expect_empty(root)?;
+    if let Some(storage) = &plan.storage {
+        storage.store(root)?;
+        expect_curl().map_err(Error::work)?;
+    }
     let here = plan.nodes.iter().filter(|node| node.is_here());
     here.clone().filter(|node| !node.command.is_empty()).try_for_each(|node| check_command(plan, node))?;
     let mut targets = plan.nodes.iter().filter(|node| !node.command.is_empty());
@@ -134,6 +139,9 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         _ => format!("{folder}; with connect, a folder of its own on the node's machine").into(),
     };
     text += &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n");
+    if let Some(storage) = &plan.storage {
+        text += &format!("in storage: {}, segments straight from nodes elsewhere\n", storage.address(root));
+    }
     Ok(text + &forecast(plan, root))
 }
 

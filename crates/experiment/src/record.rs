@@ -13,6 +13,7 @@ use crate::Error;
 use crate::declaration::points;
 use crate::logs::Log;
 use crate::notice;
+use crate::object_store::ObjectStore;
 
 /// Memory that the join may hold.
 const JOIN_BYTES: usize = 512 << 20;
@@ -45,13 +46,13 @@ impl RunRecord {
     }
 
     /// Joins the run's stamps, and notes what the join met; returns the number of ids. `None`: the run has no layout,
-    /// and is joined by whoever shows it.
+    /// or its segments lie in object storage; whoever asks it joins it.
     pub fn join(&mut self) -> Result<Option<u64>, Error> {
         // What a collector noted as removed by the window and was killed before it unlinked it.
         for node in self.run.nodes()? {
             sweep_removed(self.run.root(), &node)?;
         }
-        if !self.has_layout() {
+        if !self.has_layout() || self.run.is_stored_elsewhere()? {
             return Ok(None);
         }
         let joined = tickscope_analysis::join(&self.run, JOIN_BYTES)?;
@@ -118,6 +119,16 @@ impl RunRecord {
             return Ok(());
         }
         Ok(write_events(&self.run.paths().events().join("run.parquet"), &self.events)?)
+    }
+
+    /// Writes down what every file is; of a run that goes to object storage, once it is there.
+    pub fn write_digests(&self) -> Result<(), Error> {
+        let store = ObjectStore::of_run(self.run.manifest())?;
+        let list = self.run.digest_list()?;
+        match store {
+            Some(store) => store.upload(&self.run, &list),
+            None => Ok(list.write()?),
+        }
     }
 
     fn note_join(&mut self, joined: &Joined) {

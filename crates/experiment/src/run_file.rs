@@ -23,6 +23,7 @@ use crate::network::MOST_NODES;
 use crate::node_plan::{check_node, check_what_stamps};
 use crate::plan::{DumpPlan, Link, NetworkKind, PairPlan, Plan, PlanOrigin, Slew, THIS_PROGRAM};
 use crate::process::Forward;
+use crate::storage_plan::StoragePlan;
 
 /// Bytes of a run file; a longer one is none.
 const MOST_BYTES: u64 = 1 << 20;
@@ -187,6 +188,7 @@ impl Plan {
         self.nodes.iter().try_for_each(|node| environment::check(&self.run, node))?;
         self.rivals.check()?;
         self.return_trip.check()?;
+        self.storage.as_ref().map_or(Ok(()), StoragePlan::check)?;
         self.network.link.map_or(Ok(()), Link::check)?;
         self.logs.iter().try_for_each(|log| log.check(&self.nodes))?;
         self.dumps.iter().try_for_each(|dump| dump.check(&names))?;

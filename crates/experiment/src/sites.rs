@@ -10,6 +10,7 @@ use tickscope_tick::{NodeName, quoted};
 use crate::Error;
 use crate::agent::Agent;
 use crate::node_plan::{Site, There};
+use crate::object_store::{ObjectStore, RunPlace};
 use crate::pipe::{AgentSettings, Connect, PipeAgent, session_goes_on};
 use crate::plan::Plan;
 
@@ -25,6 +26,8 @@ type Beginning<'scope> = thread::ScopedJoinHandle<'scope, Result<PipeAgent, Erro
 /// Reaches all of them at once; the first failure is the answer.
 pub(crate) fn begin(plan: &Plan, run: u64, root: &Path) -> Result<Sites, Error> {
     let (here, folder) = (here(plan), &plan.origin.folder);
+    let place =
+        &RunPlace { root: root.into(), store: plan.storage.as_ref().map(|storage| storage.store(root)).transpose()? };
     let (mut wanted, mut lives): (Vec<(Connect, AgentSettings)>, Vec<usize>) = Default::default();
     if !here.is_empty() {
         wanted.push((connect_here(plan)?, settings_here(plan, run, root, here)));
@@ -40,7 +43,7 @@ pub(crate) fn begin(plan: &Plan, run: u64, root: &Path) -> Result<Sites, Error> 
     }
     let reached: Vec<Result<PipeAgent, Error>> = thread::scope(|scope| {
         let begin =
-            |(connect, settings)| scope.spawn(move || PipeAgent::begin(connect, settings, folder.clone(), root));
+            |(connect, settings)| scope.spawn(move || PipeAgent::begin(connect, settings, folder.clone(), place));
         let beginning: Vec<Beginning<'_>> = wanted.into_iter().map(begin).collect();
         let panicked = || Error::work("an agent could not be reached: the thread that tried panicked");
         beginning.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
@@ -78,6 +81,7 @@ fn connect_detached() -> Result<Connect, Error> {
 pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usize>), Error> {
     let (number, root, folder) = (run.manifest().run, run.root(), &plan.origin.folder);
     let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+    let place = RunPlace { root: root.clone(), store: ObjectStore::of_run(run.manifest())? };
     let here = here(plan);
     let (mut agents, mut lives) = (Vec::new(), Vec::new());
     if !here.is_empty() {
@@ -90,7 +94,7 @@ pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usiz
         };
         let (connect, settings) = elsewhere(number, &node.name, there, folder);
         lives.push(agents.len());
-        let agent = PipeAgent::rejoin(connect, settings, folder.clone(), &root)?;
+        let agent = PipeAgent::rejoin(connect, settings, folder.clone(), &place)?;
         expect_same_boot(run, &node.name, agent.boot())?;
         agents.push(agent);
     }
@@ -102,7 +106,8 @@ pub(crate) fn rejoin_here(plan: &Plan, run: u64, root: &Path) -> Result<PipeAgen
     let mut settings = settings_here(plan, run, root, here(plan));
     settings.deadline_seconds = DETACHED_SECONDS;
     let connect = if session_goes_on(run) { connect_detached()? } else { Connect::Here };
-    PipeAgent::rejoin(connect, settings, plan.origin.folder.clone(), root)
+    let place = RunPlace { root: root.into(), store: None };
+    PipeAgent::rejoin(connect, settings, plan.origin.folder.clone(), &place)
 }
 
 /// The nodes of this host.
@@ -132,6 +137,7 @@ fn settings_here(plan: &Plan, run: u64, root: &Path, nodes: Vec<NodeName>) -> Ag
         link: plan.network.link,
         deadline_seconds: if plan.origin.detach { DETACHED_SECONDS } else { 0.0 },
         spool_bytes: 0,
+        to_storage: false,
         generation: 1,
     }
 }
@@ -148,6 +154,7 @@ pub(crate) fn elsewhere(run: u64, node: &NodeName, there: There<'_>, folder: &Pa
         link: None,
         deadline_seconds,
         spool_bytes,
+        to_storage: false,
         generation: 1,
     };
     let (prefix, agent) = (connect.to_vec(), agent.map(Into::into));

@@ -9,6 +9,8 @@
 //! agent meanwhile is [`News`], each once. Deliberately absent: starting a command again that was ended with its agent.
 
 mod put_files;
+mod state;
+mod to_storage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -23,6 +25,8 @@ use std::time::{Duration, Instant};
 use tickscope_store::{EventKind, Intake, Parcel};
 use tickscope_tick::{NodeName, counted, printable};
 
+use self::state::State;
+use self::to_storage::ToStorage;
 use super::link::{Connect, Pipe, Unopened};
 use super::protocol::{AgentAnswer, AgentSettings, Asked, Inventory, Question};
 use crate::Error;
@@ -30,6 +34,7 @@ use crate::agent::{Agent, Connection, Ended, FinalCheck, Left, Look, News, Prepa
 use crate::interrupt;
 use crate::node_plan::NodePlan;
 use crate::notice;
+use crate::object_store::RunPlace;
 use crate::roles::Role;
 
 /// How long a question waits for a broken pipe.
@@ -91,30 +96,10 @@ struct Request {
     dropped: Arc<AtomicBool>,
 }
 
-/// State of the agent, as far as it is known here.
-struct State {
-    connection: Connection,
-    since: Instant,
-    running: BTreeSet<TaskId>,
-    answers: BTreeMap<TaskId, Vec<String>>,
-    /// Until when somebody waits for answers.
-    eager: Instant,
-    news: Vec<News>,
-    /// Nodes that it has prepared, each with the known map of its counter: for an agent that takes over.
-    prepared: Vec<(NodePlan, Option<String>)>,
-}
-
-impl State {
-    fn set(&mut self, connection: Connection) {
-        self.connection = connection;
-        self.since = Instant::now();
-    }
-}
-
 impl PipeAgent {
-    /// Opens the pipe and begins the session. `folder`: where paths of the run file start; `run`: the run's directory,
-    /// which gets the files of a node elsewhere.
-    pub fn begin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<Self, Error> {
+    /// Opens the pipe and begins the session. `folder`: where paths of the run file start.
+    pub fn begin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &RunPlace) -> Result<Self, Error> {
+        let settings = settings.of(run);
         let (mut agent, _) = Self::open(connect, settings.clone(), folder, run)?;
         let outlives = agent.outlives;
         let begun = agent.done(Question::Begin(settings));
@@ -124,9 +109,10 @@ impl PipeAgent {
     }
 
     /// Opens the pipe to a session that was begun before. One whose agent is gone is begun again, on what that left.
-    pub fn rejoin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<Self, Error> {
+    pub fn rejoin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &RunPlace) -> Result<Self, Error> {
         /// No agent of a run's conductor comes that far.
         const LATER: u32 = 1000;
+        let settings = settings.of(run);
         let (mut agent, generation) =
             Self::open(connect, AgentSettings { generation: LATER, ..settings.clone() }, folder, run)?;
         if generation == 0 {
@@ -170,9 +156,11 @@ impl PipeAgent {
     }
 
     /// Opens the pipe; and the generation of the agent that was found.
-    fn open(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<(Self, u32), Error> {
+    fn open(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &RunPlace) -> Result<(Self, u32), Error> {
         let elsewhere = settings.run.is_none();
-        let intake = settings.run.is_none().then(|| Intake::new(run, settings.nodes.clone()));
+        let intake = settings.run.is_none().then(|| Intake::new(&run.root, settings.nodes.clone()));
+        let to_storage = run.store.clone().filter(|_| settings.to_storage);
+        let to_storage = to_storage.map(|store| ToStorage::new(&run.root, settings.nodes.clone(), store));
         let names: Vec<&str> = settings.nodes.iter().map(NodeName::as_str).collect();
         let name = if connect == Connect::Here { "host".into() } else { names.join(", ") };
         let (running, answers, news) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
@@ -201,6 +189,7 @@ impl PipeAgent {
             broken: Instant::now(),
             pause: PAUSES[0],
             intake,
+            to_storage,
             fetches: Instant::now(),
             told: false,
             refused: 0,
@@ -320,6 +309,8 @@ struct Keeper {
     broken: Instant,
     /// Where its files go; `None`: its run is on its machine.
     intake: Option<Intake>,
+    /// Where segments of its programs go; `None`: with the others.
+    to_storage: Option<ToStorage>,
     /// When it is next asked for files.
     fetches: Instant,
     /// A failure to store them was told.
@@ -668,7 +659,10 @@ impl Keeper {
             Err(why) => return Ok(Err(why)),
         };
         let (mut stored, mut refused) = (Vec::new(), Vec::new());
-        for parcel in &parcels {
+        let (to_storage, to_fetch): (Vec<_>, Vec<_>) = parcels
+            .iter()
+            .partition(|parcel| self.to_storage.as_ref().is_some_and(|to_storage| to_storage.takes(parcel)));
+        for parcel in to_fetch {
             match self.receive(&intake, parcel)? {
                 Ok(true) => stored.push(parcel.clone()),
                 Ok(false) => {}
@@ -679,6 +673,7 @@ impl Keeper {
                 Err(why) => return Ok(Err(why.into())),
             }
         }
+        let uploaded = self.upload(&to_storage, all)?.map(|mut arrived| stored.append(&mut arrived));
         for (question, of) in [(Question::Stored as fn(_) -> _, stored), (Question::Refused, refused)] {
             if !of.is_empty()
                 && let Err(why) = self.ask_now(question(of))?
@@ -686,7 +681,20 @@ impl Keeper {
                 return Ok(Err(why));
             }
         }
-        Ok(Ok(!parcels.is_empty()))
+        Ok(uploaded.map(|()| !parcels.is_empty()))
+    }
+
+    /// Has the node put some of its segments to storage; returns those that it has now. `all`: the run is at its end.
+    fn upload(&mut self, parcels: &[&Parcel], all: bool) -> Result<Result<Vec<Parcel>, Error>, Unanswered> {
+        let Some(signed) = self.to_storage.as_ref().and_then(|to_storage| to_storage.signed(parcels)) else {
+            return Ok(Ok(Vec::new()));
+        };
+        let answer = self.ask_now(Question::Upload(signed))?;
+        let taken = match (answer, &mut self.to_storage) {
+            (Ok((AgentAnswer::Uploaded(uploaded), _)), Some(to_storage)) => to_storage.take(parcels, uploaded, all),
+            (answer, _) => answer.map(|_| Vec::new()),
+        };
+        Ok(taken.map_err(|why| stays_there(&why.to_string())))
     }
 
     /// Tells of a file that does not come into the run; of very many, that there are more.

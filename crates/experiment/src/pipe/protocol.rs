@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 use tickscope_store::Parcel;
 use tickscope_tick::NodeName;
 
+use super::uploads::Uploaded;
 use crate::Error;
 use crate::agent::{Ended, FinalCheck, Left, Look, PreparedNode, Task, TaskId, Unread};
 use crate::node_plan::NodePlan;
+use crate::object_store::RunPlace;
 use crate::plan::{Link, NetworkKind};
 use crate::roles::Role;
 
@@ -22,7 +24,7 @@ use crate::roles::Role;
 pub const PIECE_BYTES: usize = 4 << 20;
 
 /// Version of all of this; both ends must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// How often an agent says that it lives.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -81,8 +83,18 @@ pub struct AgentSettings {
     pub deadline_seconds: f64,
     /// Bytes that wait in its spool at most.
     pub spool_bytes: u64,
+    /// Segments of its programs go to object storage, each once, when it is whole.
+    #[serde(default)]
+    pub to_storage: bool,
     /// 1 at the start of a run, and one more for each agent that takes over from one that died.
     pub generation: u32,
+}
+
+impl AgentSettings {
+    /// The same for a run there, of which nodes elsewhere put their segments to storage where it has some.
+    pub fn of(self, run: &RunPlace) -> Self {
+        Self { to_storage: run.store.is_some() && self.run.is_none(), ..self }
+    }
 }
 
 /// A question, and its number.
@@ -147,6 +159,8 @@ pub enum Question {
     Pending(u32, bool),
     /// Bytes of a file from there on; they are the answer's.
     Piece(Parcel, u64),
+    /// Segments of the spool that are to go to object storage, each with the URL to put it to.
+    Upload(Vec<(Parcel, String)>),
     /// Bytes of a log from there on, at most a piece; they are the answer's. Paths start from the node's folder.
     Log(String, u64),
     /// The run has stored these.
@@ -184,6 +198,8 @@ pub enum AgentAnswer {
     Inventory(Inventory),
     /// To [`Question::Pending`].
     Pending(Vec<Parcel>),
+    /// To [`Question::Upload`]: those that are not on their way any more.
+    Uploaded(Vec<Uploaded>),
     /// To [`Question::Log`]: there is none that can be read, and why.
     Unread(String),
 }

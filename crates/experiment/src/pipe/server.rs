@@ -22,11 +22,13 @@ use super::protocol::{
     AgentAnswer, AgentSettings, Answered, Asked, BEAT_EVERY, FromAgent, Hello, PIECE_BYTES, PROTOCOL, Polled, Question,
 };
 use super::session::Folder;
+use super::uploads::Uploads;
 use crate::agent::{Agent, TaskId, Unread};
 use crate::interrupt;
 use crate::leftovers;
 use crate::local_agent::LocalAgent;
 use crate::notice;
+use crate::object_store;
 use crate::{Error, LocalPlace};
 
 /// What reaches the agent.
@@ -143,6 +145,7 @@ pub struct AgentServer {
     settings: Option<AgentSettings>,
     agent: Option<LocalAgent>,
     spool: Option<Spool>,
+    uploads: Uploads,
     /// The answer that was given last: its question may come again.
     last: Option<(Answered, Vec<u8>)>,
     conductor: Option<(u32, ConductorPipe)>,
@@ -172,6 +175,7 @@ impl AgentServer {
             settings,
             agent,
             spool,
+            uploads: Uploads::default(),
             last,
             conductor,
             asked,
@@ -336,6 +340,11 @@ impl AgentServer {
                 let piece = self.spool()?.piece(&parcel, offset, PIECE_BYTES)?;
                 return Ok((AgentAnswer::Done, piece));
             }
+            Question::Upload(wanted) => {
+                let Self { spool, uploads, .. } = self;
+                let spool = spool.as_ref().ok_or_else(|| of_run("a session with a spool"))?;
+                return Ok(alone(AgentAnswer::Uploaded(uploads.go_on(spool, wanted))));
+            }
             Question::Log(path, offset) => {
                 let folder = self.folder.as_ref().ok_or_else(|| of_run("a session with a folder"))?;
                 return Ok(match folder.read(&path, offset) {
@@ -378,8 +387,12 @@ impl AgentServer {
                 return Err(of_run("the run's directory"));
             }
         };
-        let spooled = settings.run.is_none();
-        self.spool = spooled.then(|| Spool::new(&run, settings.nodes.clone(), settings.spool_bytes));
+        if settings.to_storage {
+            object_store::expect_curl().map_err(Error::work)?;
+        }
+        let spool = || Spool::new(&run, settings.nodes.clone(), settings.spool_bytes);
+        let of_whole = |spool: Spool| if settings.to_storage { spool.of_whole_segments() } else { spool };
+        self.spool = settings.run.is_none().then(|| of_whole(spool()));
         let place = LocalPlace { run, folder };
         self.agent = Some(LocalAgent::new(&settings, place)?);
         self.has_run |= settings.generation > 1; // it takes over from one that measured
@@ -550,6 +563,7 @@ mod tests {
             link: None,
             deadline_seconds: 0.0,
             spool_bytes: 0,
+            to_storage: false,
             generation: 1,
         }
     }
