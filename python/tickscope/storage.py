@@ -3,8 +3,8 @@
 Idea: `digests.json`, which a run gets at its end, names every file with its size and digest, so nothing is listed, and
 what was never uploaded, cut short or changed shows. The core judges the copy as it judges any run. Assumes: an address
 that pyarrow reads, such as `s3://BUCKET/RUN`, the options of its filesystem after `?`. Guarantees: a file that storage
-does not have is missing in the copy, by name; one that it fails to hand out is an error with its address. Deliberately
-absent: which files are sent, `uploads`.
+does not have is missing in the copy, by name; what fails is tried `_TRIES` times, and is then an error with its
+address. Deliberately absent: which files are sent, `uploads`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import fnmatch
 import json
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,12 @@ WHOLE_BYTES = 64 << 20
 _FOOTER_BYTES = 1 << 16
 """Most footers are shorter."""
 _AT_ONCE = 8
+_TRIES = 4
+"""How often something is tried that storage refuses, or breaks off, beyond what its filesystem tries by itself."""
+_WITHIN_S = 10
+"""Nothing is tried again after so long."""
+_FIRST_PAUSE_S = 0.2
+"""The pause after the first failure; each is twice the one before."""
 
 
 def is_address(run: object) -> bool:
@@ -153,39 +160,59 @@ class Storage:
     def put(self, path: str, content: bytes) -> None:
         """Writes a whole file, with the folders above it where storage has folders."""
         place = f"{self.place}/{path}"
-        try:
+
+        def write() -> None:
             if isinstance(self._files, fs.LocalFileSystem):
                 self._files.create_dir(place.rpartition("/")[0], recursive=True)
             with self._files.open_output_stream(place) as file:
                 file.write(content)
+
+        try:
+            _patiently(write)
         except OSError as why:
             where = f"{shown(self.address)}/{path}"
             raise _tickscope.TickscopeError(
                 f"cannot write {where}: {why}; upload the run again, what is there stays"
             ) from None
 
-    def lacking(self, files: list[Stored]) -> list[Stored]:
-        """Those of the files that are not there, or of another size."""
+    def lacking(self, files: list[Stored], md5: Callable[[Stored], str | None]) -> list[Stored]:
+        """Those of the files that are not there, or have another content: one of that size is taken to be the same
+        where storage names `md5` of it (`ETag`), and is read back where it does not."""
+
+        def lacks(file: Stored, there: fs.FileInfo) -> bool:
+            if there.size != file.bytes:
+                return True
+            etag = self._opened(file.path, _etag)
+            if etag is not None and etag == md5(file):
+                return False
+            content = self.text(file.path)
+            return content is None or _tickscope.digest(content) != file.digest
+
         try:
-            found = self._files.get_file_info([f"{self.place}/{file.path}" for file in files])
+            found = _patiently(lambda: self._files.get_file_info([f"{self.place}/{file.path}" for file in files]))
         except OSError as why:
             raise self._failed("", why) from None
-        return [file for file, info in zip(files, found, strict=True) if info.size != file.bytes]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return [file for file, lacking in zip(files, pool.map(lacks, files, found), strict=True) if lacking]
 
     def runs(self, pattern: str) -> list[str]:
         """Names of the folders here that match, and hold a run."""
         try:
-            listed = self._files.get_file_info(fs.FileSelector(self.place))
+            listed = _patiently(lambda: self._files.get_file_info(fs.FileSelector(self.place)))
             names = sorted(name for info in listed if fnmatch.fnmatchcase(name := info.base_name, pattern))
-            manifests = self._files.get_file_info([f"{self.place}/{name}/{MANIFEST}" for name in names])
+            places = [f"{self.place}/{name}/{MANIFEST}" for name in names]
+            manifests = _patiently(lambda: self._files.get_file_info(places))
         except OSError as why:
             raise self._failed("", why) from None
         return [name for name, info in zip(names, manifests, strict=True) if info.type == fs.FileType.File]
 
     def _opened(self, path: str, use: Callable[[pyarrow.NativeFile], T]) -> T | None:
-        try:
+        def read() -> T:
             with self._files.open_input_file(f"{self.place}/{path}") as file:
                 return use(file)
+
+        try:
+            return _patiently(read)
         except FileNotFoundError:
             return None
         except OSError as why:
@@ -204,6 +231,31 @@ def expanded(run: str) -> list[str]:
         return [run]
     names = Storage(parts._replace(path=parent).geturl()).runs(pattern)
     return [parts._replace(path=f"{parent}/{name}").geturl() for name in names]
+
+
+def _patiently(attempt: Callable[[], T]) -> T:
+    """What an attempt returns, which is made again from its beginning where storage fails; not where it says that there
+    is no such file, or that nobody with these keys may."""
+    pause, until = _FIRST_PAUSE_S, time.monotonic() + _WITHIN_S
+    for _ in range(_TRIES - 1):
+        try:
+            return attempt()
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError as why:
+            if "ACCESS_DENIED" in str(why) or time.monotonic() > until:
+                raise
+            time.sleep(pause)
+            pause *= 2
+    return attempt()
+
+
+def _etag(file: pyarrow.NativeFile) -> str | None:
+    """The name that S3 gives a file's content: its MD5 where it was put at once, and not encrypted by a user's key."""
+    try:
+        return str(file.metadata().get(b"ETag", b"").decode().strip('"'))
+    except (OSError, AttributeError, TypeError, ValueError):
+        return None
 
 
 def _last(file: pyarrow.NativeFile, size: int, length: int) -> bytes:

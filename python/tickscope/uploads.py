@@ -1,14 +1,14 @@
 """A run's way into object storage: each file once, `digests.json` last.
 
-Idea: `digests.json` names every file, so what is there already is passed over, and an upload that was cut short goes on
-where it stopped. Assumes: storage shows a file whole or not at all, as S3 does; where it shows a part (`file://`), the
-part is shorter. Guarantees: each file is held against its digest before it is sent; until the last one is there,
-nothing at the address is a run to a reader; what storage does not take is an error with its address. Deliberately
-absent: a run that goes on.
+Idea: `digests.json` names every file, so what is there already, by its content, is passed over, and an upload that was
+cut short goes on where it stopped. Assumes: one upload at a time. Guarantees: each file is held against its digest
+before it is sent; until the last one is there, nothing at the address is a run to a reader; what storage does not take
+is an error with its address. Deliberately absent: a run that goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,12 +42,18 @@ def upload(run: str | Path, address: str) -> int:
         )
     if there != manifest:
         storage.put(MANIFEST, manifest)
-    waiting = storage.lacking([file for file in entries(digests, str(root)) if file.path != MANIFEST])
+    files = [file for file in entries(digests, str(root)) if file.path != MANIFEST]
+    waiting = storage.lacking(files, lambda file: _md5(here, file))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for _ in pool.map(lambda file: storage.put(file.path, _intact(here, file)), waiting):
             pass
     storage.put(DIGESTS, digests)
     return len(waiting) + 1 + (there != manifest)
+
+
+def _md5(here: Storage, file: Stored) -> str | None:
+    found = here.text(file.path)
+    return None if found is None else hashlib.md5(found, usedforsecurity=False).hexdigest()
 
 
 def _intact(here: Storage, file: Stored) -> bytes:

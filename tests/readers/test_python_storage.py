@@ -3,6 +3,9 @@
 Addresses are of this machine (`file://`) everywhere, and of an S3 server where moto is (`scripts/setup.sh spark`).
 """
 
+import collections
+import http.client
+import http.server
 import importlib.util
 import json
 import os
@@ -11,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -113,6 +117,71 @@ def test_a_run_in_s3_gives_the_table_of_its_directory(swinging_run, server):
     stored = tickscope.open(uploaded(swinging_run, port, "swinging"))
     assert table_of(stored) == table_of(tickscope.open(swinging_run))
     assert repr(stored) == "<tickscope.Run s3://runs/swinging>"
+
+
+class Faulty(http.server.BaseHTTPRequestHandler):
+    """Passes requests on to the server at `port`; each path fails `times` when it is first asked for: `how`."""
+
+    protocol_version = "HTTP/1.1"
+    port, times, how = 0, 0, ""
+    failed = collections.Counter()
+
+    def passed_on(self):
+        path = self.path.split("?")[0]
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        fails = self.command == "GET" and path.count("/") > 2 and self.failed[path] < self.times
+        self.failed[path] += fails
+        if fails and self.how == "refused":
+            self.answer(503, {}, b"<Error><Code>ServiceUnavailable</Code></Error>")
+            return
+        server = http.client.HTTPConnection("127.0.0.1", self.port)
+        server.request(self.command, self.path, body, dict(self.headers))
+        answer = server.getresponse()
+        self.answer(answer.status, dict(answer.headers), answer.read(), cut=fails)
+        server.close()
+
+    def answer(self, code, headers, body, cut=False):
+        self.send_response_only(code)
+        own = ("connection", "transfer-encoding")
+        headers = {name: value for name, value in headers.items() if name.lower() not in own}
+        lengths = {} if "Content-Length" in headers else {"Content-Length": str(len(body))}
+        for name, value in (headers | lengths | {"Connection": "close"}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = True
+
+    do_GET = do_HEAD = do_PUT = do_POST = passed_on
+
+    def log_message(self, *_):
+        pass
+
+
+@needs_moto
+@pytest.mark.parametrize("how", ["refused", "cut"])
+def test_storage_that_fails_and_then_does_not_gives_the_same_table_and_one_that_goes_on_is_named(
+    swinging_run, server, monkeypatch, how
+):
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr("tickscope.storage._FIRST_PAUSE_S", 0.001)
+    _, port = server
+    address = uploaded(swinging_run, port, f"faulty-{how}")
+    for times in (2, 1000):
+        faults = {"port": port, "times": times, "how": how, "failed": collections.Counter()}
+        proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Faults", (Faulty,), faults))
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        through = address.replace(f"127.0.0.1:{port}", f"127.0.0.1:{proxy.server_port}")
+        try:
+            if times == 2:
+                assert table_of(tickscope.open(through)) == table_of(tickscope.open(swinging_run))
+                assert sum(faults["failed"].values()) > 20
+            else:
+                with pytest.raises(tickscope.TickscopeError, match=f"cannot read s3://runs/faulty-{how}/run.json: "):
+                    tickscope.open(through)
+                assert 1 < max(faults["failed"].values()) < 200
+        finally:
+            proxy.shutdown()
+            proxy.server_close()
 
 
 @needs_moto

@@ -4,6 +4,7 @@ Addresses are of this machine (`file://`) everywhere, and of an S3 server where 
 """
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -11,8 +12,9 @@ import sys
 
 import pytest
 import tickscope
+from conftest import free_port, own_address
 from pyarrow import fs
-from test_python_spark import table_of
+from test_python_spark import needs_spark, spark, table_of  # noqa: F401
 from test_python_storage import needs_moto, server, started  # noqa: F401
 from tickscope.storage import DIGESTS
 
@@ -76,6 +78,113 @@ def test_an_upload_to_s3_that_was_killed_is_no_run_and_goes_on_to_the_same_bytes
     storage, _ = fs.FileSystem.from_uri(f"s3://runs/none?{options}")
     storage.create_dir("runs", recursive=False)
     goes_on_after_kills(swinging_run, f"s3://runs/killed?{options}")
+
+
+def changed(storage, place):
+    """Writes other bytes of the same size."""
+    with storage.open_input_file(place) as file:
+        content = bytearray(file.read())
+    content[len(content) // 2] ^= 1
+    with storage.open_output_stream(place) as file:
+        file.write(content)
+
+
+def sends_what_has_another_content(run, address):
+    storage, place = fs.FileSystem.from_uri(address)
+    names = [name for name in listed(run) if name.startswith(("stamps/", "traces/"))]
+    tickscope.upload(run, address)
+    for spoiled in ([], names[:1], names[-2:]):
+        storage.delete_file(f"{place}/{DIGESTS}")
+        for name in spoiled:
+            changed(storage, f"{place}/{name}")
+        assert tickscope.upload(run, address) == len(spoiled) + 1
+        for name in names:
+            with storage.open_input_file(f"{place}/{name}") as file:
+                assert file.read() == (run / name).read_bytes()
+
+
+def test_a_file_of_the_same_size_and_another_content_is_sent_again(swinging_run, tmp_path):
+    sends_what_has_another_content(swinging_run, f"file://{tmp_path}/sent")
+
+
+@needs_moto
+def test_a_file_in_s3_of_the_same_size_and_another_content_is_sent_again(
+    swinging_run,
+    server,  # noqa: F811
+    monkeypatch,
+):
+    options = OPTIONS.format(server[1])
+    storage, _ = fs.FileSystem.from_uri(f"s3://runs/none?{options}")
+    storage.create_dir("runs", recursive=False)
+    sends_what_has_another_content(swinging_run, f"s3://runs/spoiled?{options}")
+    # Where storage names no MD5, what is there is read back.
+    monkeypatch.setattr("tickscope.storage._etag", lambda file: "0" * 32 + "-2")
+    sends_what_has_another_content(swinging_run, f"s3://runs/unnamed?{options}")
+
+
+STORED = """
+run = {{ name = "stored", seconds = 3 }}
+storage.runs = "s3://runs/straight"
+[clock]
+reference = "client"
+same_boot = "ignore"
+probe_port = {port}
+[layout]
+path = ["client.send", "server.received", "server.reply", "client.response"]
+[[node]]
+name = "server"
+connect = ["env"]
+agent = "{agent}"
+address = "{server}"
+files = ["{echo}"]
+command = ["./udp-echo", "server", "{{address}}", "7400"]
+ready = 7400
+environment = {{ TICKSCOPE_BLOCK_BYTES = "4096", TICKSCOPE_POOL_BYTES = "131072" }}
+[[node]]
+name = "client"
+connect = ["env"]
+agent = "{agent}"
+address = "{client}"
+files = ["{echo}"]
+command = ["./udp-echo", "client", "{{server.address}}", "7400", "--rate", "1000", "--seconds", "{{seconds}}"]
+ends_run = true
+environment = {{ TICKSCOPE_BLOCK_BYTES = "4096", TICKSCOPE_POOL_BYTES = "131072" }}
+"""
+
+
+@needs_moto
+@needs_spark
+def test_a_run_whose_nodes_put_their_segments_there_is_asked_there_by_both_engines(
+    request,
+    spark,  # noqa: F811
+    server,  # noqa: F811
+    udp_echo,
+    tmp_path,
+):
+    agent, port = request.getfixturevalue("tickscope"), server[1]
+    options = OPTIONS.format(port)
+    storage, _ = fs.FileSystem.from_uri(f"s3://runs/none?{options}")
+    storage.create_dir("runs", recursive=False)
+    places = {"agent": agent, "echo": udp_echo, "server": own_address(), "client": own_address(), "port": free_port()}
+    (tmp_path / "stored.toml").write_text(STORED.format(**places))
+    homes = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = os.environ | homes | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "no_proxy": "*"}
+    words = [agent, "run", tmp_path / "stored.toml", "--out", tmp_path / "run"]
+    ended = subprocess.run(words, env=environment, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert 'tickscope.open("s3://runs/straight/run") asks it' in ended.stdout
+    here = {str(file.relative_to(tmp_path / "run")) for file in (tmp_path / "run").rglob("part-*.parquet")}
+    straight = [name for name in listed(tmp_path / "run") if name.startswith("stamps/") and name not in here]
+    assert len(straight) > 4
+    fs.copy_files("runs/straight/run", str(tmp_path / "fetched"), source_filesystem=storage)
+    fetched = table_of(tickscope.open(tmp_path / "fetched"))
+    assert fetched[0][4] > 2000
+    address = f"s3://runs/straight/run?{options}"
+    assert table_of(tickscope.open(address)) == fetched
+    stored = tickscope.open(address, connection=spark, engine="spark")
+    assert [tuple(row) for row in stored.stages().collect()] == fetched
+    with pytest.raises(tickscope.TickscopeError, match="that they lie in s3://runs/straight/run; once"):
+        tickscope.open(tmp_path / "run")
 
 
 @needs_moto
