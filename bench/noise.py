@@ -47,7 +47,7 @@ ROUND_TRIPS = """
 READ = """
 import json, sys, duckdb, tickscope
 run, ask, seconds = tickscope.open(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-hertz, traces = run.figures()["hertz"], run.traces()
+hertz, traces = run.figures()["frequency"]["hertz"], run.traces()
 print(json.dumps([hertz, duckdb.sql(ask.format(run=sys.argv[1], block=int(seconds * hertz))).fetchall()]))
 """
 
