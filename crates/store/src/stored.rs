@@ -2,7 +2,8 @@
 //!
 //! Idea: one line a segment, with its size and digest, on disk before the node is told that it may forget it. So the
 //! run's `digests.json` names it, and a conductor that takes over knows of it. Assumes: a segment's name in storage has
-//! one content, ever: only segments that do not grow any more are noted. Guarantees: a line that a kill cut short is no
+//! one content, ever: only segments that do not grow any more are noted; a disk keeps what `fsync` said that it has, of
+//! a file and of a folder, which no test here takes the power from. Guarantees: a line that a kill cut short is no
 //! line, and its segment is put again; what grew here under the same name is removed once it is noted. Deliberately
 //! absent: the way to storage, which is the experiment's.
 
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_tick::NodeName;
 
 use crate::error::{Error, Result};
-use crate::whole_file::{files_in, make_folders, read_text};
+use crate::whole_file::{files_in, make_folders, read_text, sync_folder};
 
 /// The folder of the notes.
 pub(crate) const FOLDER: &str = "stored";
@@ -46,6 +47,8 @@ impl StoredNote {
         // What a kill cut short is taken away: the next line begins a line.
         let whole: u64 = lines(&place)?.iter().map(|line| line.len() as u64 + 1).sum();
         file.set_len(whole).map_err(wrong)?;
+        // A line on disk is lost if the disk has no name for its file.
+        [root.join(FOLDER).as_path(), root].into_iter().try_for_each(sync_folder)?;
         Ok(Self { root: root.into(), place, file })
     }
 

@@ -77,6 +77,14 @@ pub fn make_folders(folder: &Path) -> Result<()> {
     made.map_err(|e| Error::io(folder, "make the folder", e))
 }
 
+/// Waits until the disk has the names in a folder, as far as its filesystem can: one that cannot says `EINVAL`.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(e) if e.raw_os_error() != Some(libc::EINVAL) => Err(Error::io(folder, "flush", e)),
+        _ => Ok(()),
+    }
+}
+
 /// Writes `bytes` as the file at `place`, whole, in place of any other of that name.
 pub fn write_whole(place: &Path, bytes: &[u8]) -> Result<()> {
     let whole = WholeFile::begin(place)?;
