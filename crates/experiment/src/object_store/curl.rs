@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use md5::{Digest, Md5};
-use tickscope_tick::base64;
+use tickscope_tick::{base64, printable};
 
 /// Without a byte for so long, it is given up.
 const SILENT_SECONDS: &str = "30";
@@ -60,13 +60,21 @@ pub(crate) enum Carried {
     Refused(String),
 }
 
-/// Refuses a machine without curl.
+/// Refuses a machine without curl, or with one that does not work.
 pub(crate) fn expect_curl() -> Result<(), String> {
-    let mut command = Command::new("curl");
-    let status = command.args(["--disable", "--version"]).stdin(Stdio::null()).stdout(Stdio::null()).status();
-    match status {
-        Ok(_) => Ok(()),
-        Err(e) => Err(cannot_start(&e)),
+    expect_working("curl")
+}
+
+fn expect_working(program: &str) -> Result<(), String> {
+    let mut command = Command::new(program);
+    let output =
+        command.args(["--disable", "--version"]).stdin(Stdio::null()).output().map_err(|e| cannot_start(&e))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "[storage] expected a curl that works, found: {}. Install it there again, or leave [storage] out",
+            printable(&complaint(&output))
+        )),
     }
 }
 
@@ -126,11 +134,15 @@ pub(crate) fn carry(url: &str, way: Way<'_>) -> Result<Carried, String> {
         Err(e) => return Ok(Carried::Failed(format!("curl: {e}"))),
     };
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let said = if said.is_empty() { format!("curl ended with {}", output.status) } else { said };
-        return Ok(Carried::Failed(said));
+        return Ok(Carried::Failed(complaint(&output)));
     }
     Ok(answered(output.stdout))
+}
+
+/// The words of a curl that failed, or how it ended.
+fn complaint(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if said.is_empty() { format!("curl ended with {}", output.status) } else { said }
 }
 
 /// How it went, by what the server answered: a body, and below it the code.
@@ -158,6 +170,16 @@ fn answered(mut body: Vec<u8>) -> Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_curl_that_starts_and_fails_is_none_that_works() {
+        assert_eq!(expect_working("true"), Ok(()));
+        let why = expect_working("false").unwrap_err();
+        assert!(why.contains("expected a curl that works, found: curl ended with exit status: 1."), "{why}");
+        let why = expect_working("ls").unwrap_err(); // it knows no such option
+        assert!(why.contains("found: ls: ") && why.contains("--disable"), "{why}");
+        assert!(expect_working("/none/curl").unwrap_err().contains("which cannot be started: No such file"));
+    }
 
     #[test]
     fn what_may_pass_is_told_from_what_will_not() {
