@@ -319,6 +319,7 @@ fn e2e_segments_go_from_their_nodes_to_storage_and_the_run_is_whole_there() {
     assert_eq!(out.trim(), r#"{"stored":"s3://bucket/runs/run"}"#);
     assert!(scene.expect_whole() > STAMPS as i64);
     assert!(scene.server.state.failed.load(Ordering::Relaxed) > 2);
+    assert!(said.contains(" at s3://bucket/runs/run failed before others went well, the last: "), "{said}");
     assert!(scene.segments_here() <= 2, "the last one of each point alone came here: {}", scene.segments_here());
     let (here, there) = (scene.site.run_directory(), scene.site.path("fetched"));
     for file in ["digests.json", "run.json"] {

@@ -10,16 +10,19 @@
 mod curl;
 mod upload;
 
+use std::mem;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use tickscope_store::{Manifest, utc};
-use tickscope_tick::printable;
+use tickscope_tick::{counted, printable};
 
 use crate::Error;
 use crate::interrupt;
+use crate::notice;
 pub(crate) use curl::{Carried, Way, carry, expect_curl, md5_of};
 
 /// Bytes of one object that is put at once: what S3 takes.
@@ -42,7 +45,7 @@ pub struct RunPlace {
 /// The folder of one run.
 #[derive(Clone)]
 pub(crate) struct ObjectStore {
-    /// As people write it.
+    /// Address of the run in storage, as a user writes it: `s3://BUCKET/FOLDER/RUN`.
     address: String,
     /// Scheme, and host with its port.
     origin: (String, String),
@@ -50,6 +53,8 @@ pub(crate) struct ObjectStore {
     base: String,
     region: String,
     keys: Keys,
+    /// How many attempts failed before one went well, and why the last of them did.
+    failures: Arc<Mutex<(u64, String)>>,
 }
 
 /// Keys that sign.
@@ -85,7 +90,14 @@ impl ObjectStore {
         };
         let bucket = if endpoint.is_some() || bucket.contains('.') { format!("/{bucket}") } else { String::new() };
         let base = format!("{path}{bucket}/{}", encoded(folder, "/"));
-        Ok(Self { address: address.into(), origin: (scheme.into(), host), base, region, keys })
+        Ok(Self {
+            address: address.into(),
+            origin: (scheme.into(), host),
+            base,
+            region,
+            keys,
+            failures: Arc::default(),
+        })
     }
 
     /// Where a run goes, by its manifest; `None`: it stays where it is.
@@ -98,7 +110,7 @@ impl ObjectStore {
         Self::of(address, &|name| std::env::var(name).ok())
     }
 
-    /// The address, as people write it.
+    /// Address of the run in storage, as a user writes it.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -131,21 +143,38 @@ impl ObjectStore {
         format!("{scheme}://{host}{place}?{query}&X-Amz-Signature={}", hexadecimal(&hmac(&key, &to_sign)))
     }
 
+    /// Tells which attempts failed since this was said last, where later ones went well: a server that is about to fail
+    /// for good mostly begins so.
+    fn tell_failures(&self) {
+        let (count, why) = mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner));
+        if count > 0 {
+            let (attempts, address) = (counted(count, "attempt"), &self.address);
+            notice::say(format!(
+                "{attempts} at {address} failed before others went well, the last: {}",
+                printable(&why)
+            ));
+        }
+    }
+
     /// Carries one object, and again where what failed may pass: the server's answer, but for one that it has no such
     /// object. `None`: that.
     fn request(&self, way: Way<'_>, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        let (mut pause, mut tries) = (FIRST_PAUSE, 1);
+        let (mut pause, mut tries, mut failure) = (FIRST_PAUSE, 1, String::new());
         loop {
             let url = self.url(way.method(), path, SystemTime::now(), SIGNED_SECONDS);
-            let why = match carry(&url, way) {
+            let carried = carry(&url, way);
+            if tries > 1 && matches!(carried, Ok(Carried::Done(_))) {
+                let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+                *failures = (failures.0 + u64::from(tries - 1), mem::take(&mut failure));
+            }
+            let why = match carried {
                 Ok(Carried::Done(body)) => return Ok(Some(body)),
                 Ok(Carried::None) if !matches!(way, Way::Put(..)) => return Ok(None),
                 Ok(Carried::None) => "the server answered 404".into(),
                 Ok(Carried::Refused(why)) => why,
                 Ok(Carried::Failed(why)) if tries < TRIES && !interrupt::insisted() => {
-                    (pause, tries) = (pause * 2, tries + 1);
+                    (pause, tries, failure) = (pause * 2, tries + 1, why);
                     std::thread::sleep(pause / 2);
-                    drop(why);
                     continue;
                 }
                 Ok(Carried::Failed(why)) => format!("{why} ({tries} attempts)"),

@@ -42,7 +42,9 @@ impl ObjectStore {
 
     /// Puts `run.json` of a run that begins.
     pub fn begin(&self, root: &Path) -> Result<(), Error> {
-        self.put(MANIFEST, &Paths::of(root).manifest())
+        self.put(MANIFEST, &Paths::of(root).manifest())?;
+        self.tell_failures();
+        Ok(())
     }
 
     /// Puts all that lies here of a run that has come to its end, and then writes the list of digests here.
@@ -57,7 +59,9 @@ impl ObjectStore {
         }
         let waiting = list.here(known.as_deref()).into_iter().filter(|(_, is_there)| !is_there);
         self.put_all(run.root(), &waiting.map(|(path, _)| path).collect::<Vec<_>>())?;
-        list.write_once(|hidden| self.put(DIGESTS, hidden))
+        list.write_once(|hidden| self.put(DIGESTS, hidden))?;
+        self.tell_failures();
+        Ok(())
     }
 
     fn put_all(&self, root: &Path, paths: &[String]) -> Result<(), Error> {
