@@ -23,6 +23,9 @@ const MORE_PARITY: usize = 3;
 /// A probability that changes no residual loss that anybody asks for: numbers of losses beyond it are left out.
 const NEGLIGIBLE: f64 = 1e-20;
 
+/// What a sum of probabilities may be too large by, since each addition rounds.
+const ROUNDED_UP: f64 = 1.0 - 1e-9;
+
 /// An application's constraints.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
@@ -157,14 +160,15 @@ pub fn search(demand: &Demand, path: &PathState) -> Result<CodingChoice, Error> 
             format!("a deadline of half a round trip and one interval or more on this path of {} ns", path.rtt_ns);
         return Err(Error::new(expected, format!("{} ns", demand.deadline_ns), "Deadline: make it longer"));
     }
-    let mut losses = Losses::new(path.loss);
+    let (mut losses, mut packets) = (Losses::new(path.loss), Packets::new(path.loss));
     let mut best: Option<CodingChoice> = None;
     for k in 1..MOST_PACKETS {
         if demand.left_ns(path, k, 0).is_none() {
             break;
         }
         losses.add_source();
-        let better = losses.coding(demand, path, k, best.as_ref().map_or(f64::INFINITY, |best| best.redundancy));
+        let limit = best.as_ref().map_or(f64::INFINITY, |best| best.redundancy);
+        let better = packets.coding(demand, path, k, &losses, limit);
         best = better.or(best);
     }
     let Some(best) = best else {
@@ -183,7 +187,6 @@ pub fn search(demand: &Demand, path: &PathState) -> Result<CodingChoice, Error> 
 
 /// By state of the channel and number of losses among the packets of a block so far: the probability, and the expected
 /// number of lost source packets on that event. Losses beyond the most that parity covers are one number.
-#[derive(Clone)]
 struct Losses {
     model: LossModel,
     probability: [Vec<f64>; 2],
@@ -237,45 +240,104 @@ impl Losses {
             self.most -= 1;
         }
     }
+}
+
+/// What is the same for blocks of all sizes, and made once.
+struct Packets {
+    chain: Losses,
+    /// By number of packets: how likely each number of losses among them is.
+    losses: Vec<Vec<f64>>,
+    /// By number of parity packets, by state of the channel before them, and by a number: how likely more of them than
+    /// that are lost.
+    beyond: Vec<[Vec<f64>; 2]>,
+}
+
+impl Packets {
+    fn new(model: LossModel) -> Self {
+        Self { chain: Losses::new(model), losses: vec![vec![1.0]], beyond: vec![[vec![], vec![]]] }
+    }
+
+    /// Makes what is said of blocks of `k` payloads and that many parity packets.
+    fn make(&mut self, k: usize, parity: usize) {
+        while self.losses.len() < k + parity {
+            self.chain.add(false);
+            let [good, bad] = self.chain.probability.each_ref().map(|of| &of[..=MOST_PARITY]);
+            self.losses.push(good.iter().zip(bad).map(|(good, bad)| good + bad).collect());
+        }
+        let LossModel { good_to_bad, bad_to_good, lost_in_good, lost_in_bad } = self.chain.model;
+        let (to_bad, lost) = ([good_to_bad, 1.0 - bad_to_good], [lost_in_good, lost_in_bad]);
+        while self.beyond.len() <= parity {
+            let [good, bad] = &self.beyond[self.beyond.len() - 1];
+            let after = |state: usize, more: usize| match (good.get(more), bad.get(more)) {
+                (Some(good), Some(bad)) => good * (1.0 - to_bad[state]) + bad * to_bad[state],
+                _ => 0.0,
+            };
+            let of = |state: usize, more: usize| {
+                let less = if more == 0 { 1.0 } else { after(state, more - 1) };
+                lost[state] * less + (1.0 - lost[state]) * after(state, more)
+            };
+            let next = [0, 1].map(|state| (0..=good.len()).map(|more| of(state, more)).collect());
+            self.beyond.push(next);
+        }
+    }
+
+    /// How many payloads of a block are missing on the average.
+    fn missing(&self, losses: &Losses, parity: usize) -> f64 {
+        let of = |state: usize| {
+            let lost = &losses.sources[state][..=losses.most];
+            let (repaired, beyond_repair) = lost.split_at((parity + 1).min(losses.most + 1));
+            let beyond = self.beyond[parity][state].iter().rev();
+            let too_many = repaired.iter().skip(1).zip(beyond).map(|(lost, beyond)| lost * beyond);
+            too_many.sum::<f64>() + beyond_repair.iter().sum::<f64>()
+        };
+        of(0) + of(1)
+    }
+
+    /// By parity packets sent before: how likely a round after them is, since the block lacks packets and is not beyond
+    /// repair.
+    fn needed(&self, k: usize, parity: usize) -> Vec<f64> {
+        (0..parity).map(|sent| self.losses[k + sent][sent + 1..=parity].iter().sum()).collect()
+    }
 
     /// The best schedule of the fewest parity packets that keep the residual loss, or, where requests that may be late
     /// are in its way, of a few more; if its redundancy is below `limit`.
-    fn coding(&self, demand: &Demand, path: &PathState, k: usize, limit: f64) -> Option<CodingChoice> {
-        let mut losses = self.clone();
-        // By parity packets sent: the probabilities of more losses than that many, and so on.
-        let mut beyond: Vec<Vec<f64>> = Vec::new();
+    fn coding(
+        &mut self,
+        demand: &Demand,
+        path: &PathState,
+        k: usize,
+        losses: &Losses,
+        limit: f64,
+    ) -> Option<CodingChoice> {
         let (mut best, mut looked): (Option<CodingChoice>, usize) = (None, 0);
         for parity in 0..=MOST_PARITY.min(MOST_PACKETS - k) {
-            let more = |of: &Vec<f64>| of[..=losses.most].iter().skip(parity + 1).sum::<f64>();
-            let tail = |of: &[Vec<f64>; 2]| of.iter().map(more).sum::<f64>();
-            let residual_loss = tail(&losses.sources) / k as f64;
+            self.make(k, parity);
+            let residual_loss = self.missing(losses, parity) / k as f64;
             let Some(left_ns) = demand.left_ns(path, k, parity) else { break };
-            if residual_loss <= demand.residual_loss {
-                let late = demand.residual_loss - residual_loss;
-                let (schedule, sent, least) = demand.schedule(path, left_ns, &needed(&beyond, parity), late);
-                let [redundancy, least] = [sent, least].map(|sent| sent / k as f64);
-                let limit = best.as_ref().map_or(limit, |best| best.redundancy);
-                if redundancy < limit {
-                    let coding = Coding::new(k as u8, &schedule).ok()?;
-                    best = Some(CodingChoice { coding, residual_loss, redundancy });
-                }
-                looked += 1;
-                if least >= redundancy.min(limit) || looked > MORE_PARITY {
-                    break;
-                }
+            if residual_loss > demand.residual_loss {
+                continue;
             }
-            let [good, bad] = losses.probability.each_ref().map(|of| &of[..=losses.most]);
-            beyond.push(good.iter().zip(bad).map(|(good, bad)| good + bad).collect());
-            losses.add(false);
+            let late = demand.residual_loss - residual_loss;
+            let limit = best.as_ref().map_or(limit, |best| best.redundancy);
+            let needed = self.needed(k, parity);
+            // A request is the less likely the more was sent before it: so no schedule sends a packet less often than
+            // one that asks for it alone.
+            if needed.iter().sum::<f64>() / k as f64 * ROUNDED_UP > limit {
+                break;
+            }
+            let (schedule, sent, least) = demand.schedule(path, left_ns, &needed, late);
+            let [redundancy, least] = [sent, least].map(|sent| sent / k as f64);
+            if redundancy < limit {
+                let coding = Coding::new(k as u8, &schedule).ok()?;
+                best = Some(CodingChoice { coding, residual_loss, redundancy });
+            }
+            looked += 1;
+            if least >= redundancy.min(limit) || looked > MORE_PARITY {
+                break;
+            }
         }
         best
     }
-}
-
-/// By parity packets sent before: how likely a round after them is, since the block lacks packets and is not beyond
-/// repair.
-fn needed(beyond: &[Vec<f64>], parity: usize) -> Vec<f64> {
-    (0..parity).map(|sent| beyond[sent].iter().take(parity + 1).skip(sent + 1).sum()).collect()
 }
 
 /// What requests send at least on the average, by how likely each packet is needed. By number of requests and packets

@@ -307,3 +307,57 @@ fn bursts_need_more_parity_than_as_many_losses_that_come_one_by_one() {
         .map(|loss| search(&demand, &path(loss, 40.0)).unwrap());
     assert!(one.redundancy > 2.0 * other.redundancy, "{one:?} and {other:?}");
 }
+
+/// How many payloads of a block are missing on the average, payload by payload: it is lost, and with it more packets
+/// than the parity of its block.
+fn missing(model: &LossModel, coding: &Coding) -> f64 {
+    let (k, n) = (usize::from(coding.k()), usize::from(coding.n()));
+    let (lost, leaves) = ([model.lost_in_good, model.lost_in_bad], [model.good_to_bad, model.bad_to_good]);
+    let of = |payload: usize| {
+        let mut by_losses = vec![[0.0; 2]; n + 1];
+        by_losses[0] = [1.0 - model.bad_share(), model.bad_share()];
+        for packet in 0..n {
+            let mut next = vec![[0.0; 2]; n + 1];
+            for losses in 0..=packet {
+                for state in 0..2 {
+                    for is_lost in 0..2 {
+                        let here = by_losses[losses][state] * [1.0 - lost[state], lost[state]][is_lost];
+                        if packet != payload || is_lost == 1 {
+                            next[losses + is_lost][state] += here * (1.0 - leaves[state]);
+                            next[losses + is_lost][1 - state] += here * leaves[state];
+                        }
+                    }
+                }
+            }
+            by_losses = next;
+        }
+        by_losses[n - k + 1..].iter().flatten().sum::<f64>()
+    };
+    (0..k).map(of).sum()
+}
+
+#[test]
+fn large_blocks_have_the_choices_of_a_search_that_counts_the_losses_of_each() {
+    let bursts = LossModel { good_to_bad: 0.01, bad_to_good: 0.5, lost_in_good: 0.0, lost_in_bad: 1.0 };
+    let long = LossModel { good_to_bad: 0.02, bad_to_good: 0.25, lost_in_good: 0.001, lost_in_bad: 0.6 };
+    let independent = |lost| LossModel::independent(lost).unwrap();
+    // What the search chose when it walked the channel for each block and number of parity packets anew.
+    let cases = [
+        (independent(0.03), [1e-4, 250.0, 10.0, 0.001], (59, &[0, 1, 1, 1, 1, 1, 1, 1][..])),
+        (independent(0.03), [1e-6, 250.0, 60.0, 0.01], (37, &[2, 7][..])),
+        (independent(0.15), [1e-3, 150.0, 20.0, 0.0], (3, &[0, 1, 1, 1, 1][..])),
+        (bursts, [1e-4, 100.0, 10.0, 0.001], (18, &[0, 1, 1, 1, 1, 2, 5][..])),
+        (bursts, [1e-5, 200.0, 40.0, 0.01], (8, &[0, 2, 3, 12][..])),
+        (long, [1e-3, 250.0, 10.0, 0.0], (64, &[0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2][..])),
+        (long, [1e-4, 120.0, 60.0, 0.001], (18, &[4, 17][..])),
+    ];
+    for (loss, [residual_loss, deadline, rtt, requests_lost], (k, schedule)) in cases {
+        let (deadline_ns, interval_ns, packet_bits, rate_bps) = (deadline * MS, MS, 9600.0, 1e9);
+        let demand = Demand { residual_loss, deadline_ns, interval_ns, packet_bits, rate_bps };
+        let path = PathState { next_ns: Some(interval_ns), requests_lost, ..path(loss, rtt) };
+        let choice = search(&demand, &path).unwrap();
+        assert_eq!((choice.coding.k(), choice.coding.schedule()), (k, schedule), "{choice:?}");
+        let counted = missing(&loss, &choice.coding) / f64::from(k);
+        assert!((choice.residual_loss / counted - 1.0).abs() < 1e-9, "{choice:?}: {counted}");
+    }
+}
