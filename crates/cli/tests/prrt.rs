@@ -2,6 +2,7 @@
 
 mod site;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -22,8 +23,8 @@ fn prrt() -> String {
     command.with_file_name("prrt").display().to_string()
 }
 
-/// The run file over loopback, two seconds long, with a deadline that no pause of a machine passes.
-fn run_file() -> String {
+/// A run file over loopback, two seconds long, with a deadline that no pause of a machine passes.
+fn run_file(name: &str) -> String {
     let (port, probe_port) = (free_port(), free_port());
     let replaced = [
         ("../target/release/prrt", prrt()),
@@ -35,27 +36,32 @@ fn run_file() -> String {
         ("\"--deadline-ms\", \"50\"", "\"--deadline-ms\", \"3000\"".into()),
         ("rho = 1", format!("rho = 1\nprobe_port = {probe_port}")),
     ];
-    let text = std::fs::read_to_string(format!("{TREE}/experiments/prrt.toml")).unwrap();
+    let text = std::fs::read_to_string(format!("{TREE}/experiments/{name}.toml")).unwrap();
     replaced.into_iter().fold(text, |text, (from, to)| {
-        assert!(text.contains(from), "experiments/prrt.toml lacks {from}");
+        assert!(text.contains(from), "experiments/{name}.toml lacks {from}");
         text.replace(from, &to)
     })
+}
+
+/// What an end printed.
+fn said(site: &Site, role: &str) -> Value {
+    let mut texts = site.events("target").into_iter().map(|event| event.text);
+    let line = texts.find(|text| text.contains(&format!("\"role\":\"{role}\"")));
+    let line = line.unwrap_or_else(|| panic!("the {role} printed its counts"));
+    serde_json::from_str(&line[line.find('{').unwrap()..]).unwrap()
+}
+
+fn counted(counts: &Value, name: &str) -> u64 {
+    counts[name].as_u64().unwrap_or_else(|| panic!("{name} of {counts}"))
 }
 
 #[test]
 fn e2e_every_payload_of_prrt_has_its_trace_whether_it_came_or_was_recovered() {
     let site = Site::new("prrt");
-    let table = Ended::of(&mut site.run_command(&run_file())).json(0);
+    let table = Ended::of(&mut site.run_command(&run_file("prrt"))).json(0);
     let (known, inside) = truth(&table);
     assert!(known > 0 && known == inside, "{inside} of {known}");
-    let said = |role: &str| -> Value {
-        let texts = site.events("target").into_iter().map(|event| event.text);
-        let line = texts.into_iter().find(|text| text.contains(&format!("\"role\":\"{role}\"")));
-        let line = line.unwrap_or_else(|| panic!("the {role} printed its counts"));
-        serde_json::from_str(&line[line.find('{').unwrap()..]).unwrap()
-    };
-    let (sender, receiver) = (said("sender"), said("receiver"));
-    let counted = |counts: &Value, name: &str| counts[name].as_u64().unwrap();
+    let [sender, receiver] = ["sender", "receiver"].map(|role| said(&site, role));
     assert_eq!(count(&table, "sender.send>sender.submitted"), counted(&sender, "submitted"));
     // The table is of payloads alone, and says what it leaves out; another layout has parity.
     assert_eq!(count(&table, "sender.link-send>receiver.link-receive"), counted(&receiver, "sources"));
@@ -85,5 +91,51 @@ fn e2e_every_payload_of_prrt_has_its_trace_whether_it_came_or_was_recovered() {
     Ended::of(tickscope(&["figures", "--json"]).arg(site.run_directory()).arg("--out").arg(&drawn)).json(0);
     for figure in ["trace", "jitter", "causes", "correlation"] {
         assert!(drawn.join(format!("{figure}.pdf")).is_file(), "{figure}");
+    }
+}
+
+#[test]
+fn e2e_the_way_between_prrts_sockets_has_the_kernels_stages_of_each_payload() {
+    let site = Site::new("prrt-kernel");
+    let table = Ended::of(&mut site.run_command(&run_file("prrt-kernel"))).json(0);
+    let (known, inside) = truth(&table);
+    assert!(known > 0 && known == inside, "{inside} of {known}");
+    let [sender, receiver] = ["sender", "receiver"].map(|role| said(&site, role));
+    // Every packet has the kernel's stamp, or had it too early to be trusted; what is of no payload is another kind.
+    let stamps = |counts: &Value| ["stamped", "missing", "discarded"].map(|name| counted(&counts["kernel"], name));
+    let ([sent, sent_missing, sent_early], [came, came_missing, came_early]) = (stamps(&sender), stamps(&receiver));
+    assert_eq!((sent_missing, came_missing), (0, 0), "{sender} {receiver}");
+    assert_eq!(sent + sent_early, counted(&sender, "sources") + counted(&sender, "parity"), "{sender}");
+    assert_eq!(came + came_early, counted(&receiver, "sources") + counted(&receiver, "parity"), "{receiver}");
+    let left_out = |place: &str| {
+        let events = site.events("kinds-left-out");
+        events.iter().find(|event| event.text.contains(place)).and_then(|event| event.value).unwrap_or(0) as u64
+    };
+    assert!(left_out("sender.tx") > 0 && left_out("receiver.rx") > 0);
+    let below = ["sender.link-send>sender.tx", "sender.tx>receiver.rx", "receiver.rx>receiver.link-receive"];
+    assert_eq!(count(&table, below[0]), sent - left_out("sender.tx"), "payloads whose send the kernel stamped");
+    assert_eq!(count(&table, below[2]), came - left_out("receiver.rx"), "payloads whose arrival the kernel stamped");
+    for stage in table["stages"].as_array().unwrap() {
+        assert_eq!((stage["impossible"].as_u64(), stage["refused"].as_u64()), (Some(0), Some(0)), "{stage}");
+    }
+
+    // Of one trace application, transport and kernel, whose parts add up to it.
+    let rows = Ended::of(tickscope(&["export", "--csv", "-"]).arg(site.run_directory())).out;
+    let mut traces: BTreeMap<&str, Vec<(&str, i64, i64)>> = BTreeMap::new();
+    for row in rows.lines().skip(1) {
+        let cells: Vec<&str> = row.split(',').collect();
+        let ticks = |at: usize| cells[at].parse::<i64>().unwrap();
+        if cells[4] == "measured" {
+            traces.entry(cells[1]).or_default().push((cells[3], ticks(6), ticks(7)));
+        }
+    }
+    traces.retain(|_, stages| stages.len() == table["stages"].as_array().unwrap().len());
+    assert!(traces.len() > 500, "{} of {came} payloads", traces.len());
+    for (id, stages) in traces {
+        let (whole, parts): (Vec<_>, Vec<_>) = stages.into_iter().partition(|(stage, ..)| *stage == "end-to-end");
+        let path: Vec<_> = parts.iter().filter(|(stage, ..)| *stage != "sender.link-send>sender.link-sent").collect();
+        let (lo, hi): (i64, i64) = (path.iter().map(|part| part.1).sum(), path.iter().map(|part| part.2).sum());
+        assert!(below.iter().all(|stage| path.iter().any(|part| part.0 == *stage)), "{id}: {path:?}");
+        assert!(lo <= whole[0].2 && whole[0].1 <= hi, "{id}: {whole:?} is not the sum of {path:?}");
     }
 }

@@ -17,7 +17,7 @@ mod key;
 pub mod pace;
 mod refusal;
 mod replay;
-mod stamped_socket;
+pub mod stamped_socket;
 pub mod udp;
 
 pub use key::PairKey;

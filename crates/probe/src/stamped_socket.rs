@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 /// Where to receive from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Queue {
+pub enum Queue {
     /// Datagrams.
     Data,
     /// Echoes of what was sent, with their transmit stamps.
@@ -19,13 +19,13 @@ pub(crate) enum Queue {
 
 /// A received datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arrived {
+pub struct Arrived {
     /// Bytes of the buffer that were filled.
-    pub(crate) length: usize,
+    pub length: usize,
     /// Sender, where the socket is not connected.
-    pub(crate) from: Option<SocketAddr>,
+    pub from: Option<SocketAddr>,
     /// The kernel's software stamp, `CLOCK_REALTIME` in nanoseconds.
-    pub(crate) realtime_ns: Option<i64>,
+    pub realtime_ns: Option<i64>,
 }
 
 /// Room for a stamp, an extended error with its address, and one more.
@@ -33,7 +33,7 @@ pub(crate) struct Arrived {
 struct Control([u8; 256]);
 
 /// Lets the kernel stamp what is received, and report the stamps of what is sent with [`send`].
-pub(crate) fn enable(socket: &UdpSocket) -> io::Result<()> {
+pub fn enable(socket: &UdpSocket) -> io::Result<()> {
     let fd = socket.as_raw_fd();
     let (mut merging, mut length): (libc::c_int, _) = (0, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: the kernel writes at most `length` bytes into `merging`, which has them.
@@ -52,7 +52,7 @@ pub(crate) fn enable(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Sends one datagram with the wish for a transmit stamp; `to`: where the socket is not connected.
-pub(crate) fn send(socket: &UdpSocket, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<()> {
+pub fn send(socket: &UdpSocket, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<()> {
     let mut address = to.map(RawAddress::from);
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = Control([0; 256]);
@@ -80,7 +80,7 @@ pub(crate) fn send(socket: &UdpSocket, bytes: &[u8], to: Option<SocketAddr>) -> 
 }
 
 /// Receives one datagram, or echo, that is there.
-pub(crate) fn receive(socket: &UdpSocket, buffer: &mut [u8], queue: Queue) -> io::Result<Arrived> {
+pub fn receive(socket: &UdpSocket, buffer: &mut [u8], queue: Queue) -> io::Result<Arrived> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = Control([0; 256]);
     // SAFETY: a sockaddr_storage is integers, for which zero is a value.

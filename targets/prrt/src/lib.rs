@@ -20,6 +20,7 @@ mod error;
 mod estimate;
 pub mod filter;
 pub mod hand_over;
+mod kernel;
 mod loss;
 mod packet;
 #[cfg(feature = "quic")]
@@ -34,6 +35,7 @@ pub mod udp;
 pub use block::{MOST_BLOCKS, MOST_HELD_BYTES};
 pub use code::{Code, Coding, MOST_PACKETS};
 pub use error::Error;
+pub use kernel::KernelCounts;
 pub use loss::{LossModel, LossProcess};
 pub use packet::{
     BlockState, FEEDBACK_BLOCKS, Feedback, HEADER_BYTES, Header, MOST_DATAGRAM_BYTES, MOST_ID, MOST_PAYLOAD_BYTES,

@@ -18,8 +18,8 @@ use tickscope_prrt::hand_over::{self, Application};
 use tickscope_prrt::rivals::UDP_HEADERS;
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
-    Coding, CodingChoice, Constraints, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan,
-    Sender, SenderPlan,
+    Coding, CodingChoice, Constraints, Delivery, KernelCounts, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver,
+    ReceiverPlan, Sender, SenderPlan,
 };
 use tickscope_stamp::{Channel, Fields, Ordering as ReadOrdering, entropy};
 
@@ -98,6 +98,9 @@ struct SenderOptions {
     /// Put the time of CLOCK_MONOTONIC into each payload, for a receiver of this kernel with --own-clock
     #[arg(long)]
     own_clock: bool,
+    /// Of how many packets the kernel stamps one, PRRT's alone; 0: none
+    #[arg(long, default_value_t = 0)]
+    kernel: u64,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -138,6 +141,9 @@ struct ReceiverOptions {
     /// Print how long payloads took by CLOCK_MONOTONIC, without any point: of a sender of this kernel with --own-clock
     #[arg(long)]
     own_clock: bool,
+    /// Of how many packets the kernel's stamp is filed for one, PRRT's alone; 0: none
+    #[arg(long, default_value_t = 0)]
+    kernel: u64,
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -204,8 +210,10 @@ fn main() -> ExitCode {
             Over::Prrt => send(&options),
             _ => comparison::send(&options),
         }),
-        Role::Receiver(options) if options.over == Over::Prrt => receive(&options),
-        Role::Receiver(options) => comparison::receive(&options),
+        Role::Receiver(options) => kernel_checked(options.over, options.kernel).and_then(|()| match options.over {
+            Over::Prrt => receive(&options),
+            _ => comparison::receive(&options),
+        }),
     };
     match ended {
         Ok(counts) => println!("{counts}"),
@@ -287,7 +295,18 @@ fn checked(options: &SenderOptions) -> io::Result<()> {
     if !(least..=MOST_PAYLOAD_BYTES).contains(&options.size) {
         return Err(refused(&format!("--size of {least} to {MOST_PAYLOAD_BYTES} bytes"), options.size));
     }
-    Ok(())
+    kernel_checked(options.over, options.kernel)
+}
+
+/// Rivals have no stamps of the kernel.
+fn kernel_checked(over: Over, kernel: u64) -> io::Result<()> {
+    let is_refused = kernel > 0 && over != Over::Prrt;
+    if is_refused { Err(refused("--kernel of --over prrt", format!("--over {}", over.word()))) } else { Ok(()) }
+}
+
+fn by_kernel(counts: Option<KernelCounts>) -> serde_json::Value {
+    let Some(KernelCounts { stamped, missing, discarded }) = counts else { return serde_json::Value::Null };
+    json!({"stamped": stamped, "missing": missing, "discarded": discarded})
 }
 
 fn way_ns(way_ms: Option<f64>) -> io::Result<Option<i64>> {
@@ -315,6 +334,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     sender.set_way(way_ns(options.way_ms)?);
     let (clock, link) = (Stopwatch::start(), socket((&options.address, options.port), true)?);
     let mut link = UdpSender::new(link, sender, clock, waits(options.wait))?;
+    link.stamp_in_kernel(options.kernel)?;
     let start = clock.now();
     let mut due = due_ticks(options, &clock)?;
     let mut lateness = Lateness::new(1_000_000);
@@ -341,6 +361,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     counts["wire_bytes"] = wire_bytes.into();
     counts["overhead"] = (wire_bytes as f64 / (of.submitted * options.size as u64) as f64 - 1.0).into();
     counts["adaptation"] = adaptation.counts();
+    counts["kernel"] = by_kernel(link.kernel_counts());
     Ok(counts)
 }
 
@@ -467,10 +488,12 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let mut receiver = Receiver::new(plan);
     receiver.set_way(way_ns(options.way_ms)?);
     let mut link = UdpReceiver::new(socket, receiver, at, dropper, application(options)?)?;
+    link.stamp_in_kernel(options.kernel)?;
     while !is_stopped() {
         link.run()?;
     }
     let (counts, dropped, untaken) = (link.receiver.counts(), link.dropped, link.untaken);
+    let kernel = by_kernel(link.kernel_counts());
     let taken = link.application.end()?;
     Ok(json!({
         "role": "receiver", "over": "prrt", "hand_over": options.hand_over.word(), "delivered": taken.delivered,
@@ -481,5 +504,6 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
         "malformed": counts.malformed, "strangers": counts.strangers, "replayed": counts.replayed,
         "stale": counts.stale, "contradicting": counts.contradicting, "superseded": counts.superseded,
         "too_late": counts.too_late, "undecodable": counts.undecodable, "vanished": counts.vanished,
+        "kernel": kernel,
     }))
 }

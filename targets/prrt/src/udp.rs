@@ -10,12 +10,12 @@
 //! | `recovered` | a payload | once it was recovered: it never passed `link-receive` |
 //! | `hand-over`, `deliver` | a payload | before it is handed to the application, and once that has it |
 //! | `feedback-send`, `feedback-receive` | a feedback | before the one system call, after the other |
+//! | `tx`, `rx` | a packet | by the kernel (`kernel`), where that is asked for |
 //!
 //! Stamps of packets say their block as parent. Of packets that the receiver refuses (replays, strangers, what came
 //! after it was recovered) there is no stamp, but a count: so every id passes each point once.
 //!
 //! Guarantees: parity is computed after all waiting payloads left, feedback is written after payloads were handed over.
-//! Deliberately absent: kernel stamps.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -23,9 +23,11 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use tickscope_counter::NodeCounter;
+use tickscope_probe::stamped_socket::Arrived;
 use tickscope_stamp::{Channel, Extra, Fields, Ordering};
 
 use crate::hand_over::Application;
+use crate::kernel::{KernelCounts, KernelReceives, KernelSends};
 use crate::{Error, LossProcess, MOST_DATAGRAM_BYTES, PacketKind, Receiver, Sender, block_id};
 
 /// Kinds of stamps; a block is of those of its packets.
@@ -84,15 +86,26 @@ fn wait(socket: &UdpSocket, until: Option<i64>, now: i64, waits: Waits) {
     unsafe { libc::ppoll(&mut watched, 1, &timeout, std::ptr::null()) };
 }
 
-/// The datagram that is there; `None`: none is. A refused connection, as of a peer that is not there yet, is none.
-fn read(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
-    match socket.recv_from(buffer) {
-        Ok(received) => Ok(Some(received)),
+/// The datagram that is there.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrived> {
+    let (length, from) = socket.recv_from(buffer)?;
+    Ok(Arrived { length, from: Some(from), realtime_ns: None })
+}
+
+/// What was received; `None`: nothing is there. A refused connection, as of a peer that is not there yet, is nothing.
+fn there(received: io::Result<Arrived>) -> io::Result<Option<Arrived>> {
+    match received {
+        Ok(arrived) => Ok(Some(arrived)),
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => {
             Ok(None)
         }
         Err(e) => Err(e),
     }
+}
+
+/// Returns whether the kernel is to stamp packets: somebody asked for it, and what it stamps would be kept.
+fn is_measured(every: u64) -> bool {
+    every > 0 && std::env::var_os("TICKSCOPE_DIR").is_some_and(|directory| !directory.is_empty())
 }
 
 /// A sender with its socket, which is connected.
@@ -112,6 +125,7 @@ pub struct UdpSender {
     link_sent: Channel,
     encode: [Channel; 2],
     feedback_receive: Channel,
+    kernel: Option<KernelSends>,
 }
 
 impl UdpSender {
@@ -135,7 +149,19 @@ impl UdpSender {
                 open("encode-end", Ordering::After, Fields::Wide)?,
             ],
             feedback_receive: open("feedback-receive", Ordering::After, Fields::Wide)?,
+            kernel: None,
         })
+    }
+
+    /// Has the kernel stamp one packet in `every`. Not where nothing is measured: then it is asked nothing.
+    pub fn stamp_in_kernel(&mut self, every: u64) -> io::Result<()> {
+        self.kernel = is_measured(every).then(|| KernelSends::open(&self.socket, every)).transpose()?;
+        Ok(())
+    }
+
+    /// What became of the kernel's stamps; `None`: it was asked for none.
+    pub fn kernel_counts(&self) -> Option<KernelCounts> {
+        self.kernel.as_ref().map(KernelSends::counts)
     }
 
     /// Gives the payload that `payload_of` makes of its id to the transport, and sends what may be sent. One that is
@@ -160,6 +186,9 @@ impl UdpSender {
         while self.hear()? {
             self.transmit();
         }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.collect(&self.socket);
+        }
         let next = self.sender.wake_at().map_or(until, |wake| wake.min(until));
         wait(&self.socket, Some(next), self.clock.now(), self.waits);
         Ok(())
@@ -169,9 +198,15 @@ impl UdpSender {
         loop {
             let now = self.clock.now();
             while let Some(sent) = self.sender.transmit(now, &mut self.bytes) {
+                let mut kernel = self.kernel.as_mut().filter(|kernel| kernel.samples(sent.id));
+                kernel.iter().for_each(|kernel| kernel.bracket());
                 packet(&self.link_send, sent.id, sent.kind, sent.block);
-                let taken = self.socket.send(&self.bytes);
+                let taken = match &mut kernel {
+                    Some(kernel) => kernel.send(&self.socket, &self.bytes, &sent),
+                    None => self.socket.send(&self.bytes).map(drop),
+                };
                 self.link_sent.stamp_with(sent.id, Extra { kind: sent.kind as i32, ..Extra::default() });
+                kernel.iter_mut().for_each(|kernel| kernel.collect(&self.socket));
                 self.refused_sends += u64::from(taken.is_err());
             }
             let Some(base) = self.sender.next_to_encode() else { return };
@@ -183,7 +218,7 @@ impl UdpSender {
 
     fn hear(&mut self) -> io::Result<bool> {
         let mut buffer = [0; MOST_DATAGRAM_BYTES + 1];
-        let Some((length, _)) = read(&self.socket, &mut buffer)? else { return Ok(false) };
+        let Some(Arrived { length, .. }) = there(receive(&self.socket, &mut buffer))? else { return Ok(false) };
         if let Some(sequence) = self.sender.handle(&buffer[..length], self.clock.now()) {
             let extra = Extra { kind: PacketKind::Feedback as i32, ..Extra::default() };
             self.feedback_receive.stamp_with(sequence as i64, extra);
@@ -215,6 +250,7 @@ pub struct UdpReceiver<T> {
     recovered: Channel,
     hand_over: Channel,
     feedback_send: Channel,
+    kernel: Option<KernelReceives>,
 }
 
 impl<T: Default + Send + 'static> UdpReceiver<T> {
@@ -248,7 +284,19 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
             recovered: open("recovered", Ordering::After, Fields::Full)?,
             hand_over: open("hand-over", Ordering::Before, Fields::Slim)?,
             feedback_send: open("feedback-send", Ordering::Before, Fields::Wide)?,
+            kernel: None,
         })
+    }
+
+    /// Has the kernel stamp what comes, of which one packet in `every` is filed: the same ones as at the sender.
+    pub fn stamp_in_kernel(&mut self, every: u64) -> io::Result<()> {
+        self.kernel = is_measured(every).then(|| KernelReceives::open(&self.socket, every)).transpose()?;
+        Ok(())
+    }
+
+    /// What became of the kernel's stamps; `None`: it was asked for none.
+    pub fn kernel_counts(&self) -> Option<KernelCounts> {
+        self.kernel.as_ref().map(KernelReceives::counts)
     }
 
     /// Takes what came, or waits for it.
@@ -262,7 +310,11 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
 
     fn take(&mut self) -> io::Result<bool> {
         let mut buffer = [0; MOST_DATAGRAM_BYTES + 1];
-        let Some((length, peer)) = read(&self.socket, &mut buffer)? else { return Ok(false) };
+        let received = match &mut self.kernel {
+            Some(kernel) => kernel.receive(&self.socket, &mut buffer),
+            None => receive(&self.socket, &mut buffer),
+        };
+        let Some(Arrived { length, from, realtime_ns }) = there(received)? else { return Ok(false) };
         let tick = self.counter.read(Ordering::After);
         if self.dropper.as_mut().is_some_and(LossProcess::loses) {
             self.dropped += 1;
@@ -271,7 +323,7 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
         let Some(arrival) = self.receiver.handle(&buffer[..length], self.clock.now()) else { return Ok(true) };
         self.link_receive.record_with(arrival.id, tick, of_block(arrival.kind, arrival.block));
         self.handled.stamp_with(arrival.id, Extra { kind: arrival.kind as i32, ..Extra::default() });
-        self.peer = Some(peer);
+        self.peer = from;
         self.hand_over();
         while let Some(base) = self.receiver.next_to_decode() {
             block(&self.decode[0], base);
@@ -281,6 +333,9 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
             self.hand_over();
         }
         self.feed_back();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.received(arrival.id, arrival.kind, realtime_ns);
+        }
         Ok(true)
     }
 

@@ -127,6 +127,7 @@ fn e2e_options_that_contradict_are_refused_with_what_helps() {
         (&["--deadline-ms", "0"], "a deadline and a time to flush above 0"),
         (&["--rate", "0"], "a rate from 0.000001"),
         (&["--seconds", "1e9"], "--seconds of 0 to a day"),
+        (&["--over", "udp", "--kernel", "1"], "--kernel of --over prrt, found --over udp"),
     ] {
         let (code, _, err) = ended(prrt(&[&["sender", "127.0.0.1", "7400"], words].concat()));
         assert!(code == Some(2) && err.contains(says), "{words:?}: {err}");
