@@ -98,10 +98,16 @@ impl Code {
         let longest = sources.iter().map(|source| source.as_ref().len()).max().expect("a block has a packet");
         assert!(sources.len() <= usize::from(k) && n > k, "{} of {k} source packets, n = {n}", sources.len());
         let bytes = longest + LENGTH_BYTES;
-        let mut shards: Vec<Vec<u8>> = sources.iter().map(|source| shard(source.as_ref(), bytes)).collect();
-        shards.resize_with(n.into(), || vec![0; bytes]);
-        self.of(k, n).encode(&mut shards).expect("shards of one length");
-        shards.split_off(k.into())
+        let mut shards = Vec::with_capacity(usize::from(k) * bytes);
+        for (index, source) in sources.iter().enumerate() {
+            add_shard(source.as_ref(), &mut shards);
+            shards.resize((index + 1) * bytes, 0);
+        }
+        shards.resize(usize::from(k) * bytes, 0);
+        let shards: Vec<&[u8]> = shards.chunks_exact(bytes).collect();
+        let mut parity = vec![vec![0; bytes]; (n - k).into()];
+        self.of(k, n).encode_sep(&shards, &mut parity).expect("shards of one length");
+        parity
     }
 
     /// Puts what is missing in place of `None` among the first `k` of the packets: payloads, then parity. `filled` of
@@ -118,28 +124,33 @@ impl Code {
         if !packets.iter().enumerate().all(fits) {
             return None;
         }
-        let known = |(index, packet): (usize, &Option<Vec<u8>>)| match packet {
-            Some(packet) if index < sources => Some(shard(packet, bytes)),
-            Some(packet) => Some(packet.clone()),
-            None if (usize::from(filled)..sources).contains(&index) => Some(vec![0; bytes]),
-            None => None,
-        };
-        let mut shards: Vec<Option<Vec<u8>>> = packets.iter().enumerate().map(known).collect();
-        self.of(k, n as u8).reconstruct_data(&mut shards).ok()?;
-        for index in &missing {
-            packets[usize::from(*index)] = Some(payload(shards[usize::from(*index)].as_deref()?)?);
+        let (mut shards, mut are_known, mut lacking) = (Vec::with_capacity(n * bytes), Vec::with_capacity(n), sources);
+        for (index, packet) in packets.iter().enumerate() {
+            // More than k packets the code would not look at.
+            let is_empty = (usize::from(filled)..sources).contains(&index);
+            let is_known = lacking > 0 && (packet.is_some() || is_empty);
+            match packet.as_deref().filter(|_| is_known) {
+                Some(payload) if index < sources => add_shard(payload, &mut shards),
+                Some(parity) => shards.extend(parity),
+                None => {}
+            }
+            shards.resize((index + 1) * bytes, 0);
+            are_known.push(is_known);
+            lacking -= usize::from(is_known);
+        }
+        let mut slices: Vec<(&mut [u8], bool)> = shards.chunks_exact_mut(bytes).zip(are_known).collect();
+        self.of(k, n as u8).reconstruct_data(&mut slices).ok()?;
+        for index in missing.iter().map(|index| usize::from(*index)) {
+            packets[index] = Some(payload(&shards[index * bytes..(index + 1) * bytes])?);
         }
         Some(missing)
     }
 }
 
-/// A payload as the code takes it: its length before it, zeros behind.
-fn shard(payload: &[u8], bytes: usize) -> Vec<u8> {
-    let mut shard = Vec::with_capacity(bytes);
-    shard.extend((payload.len() as u16).to_be_bytes());
-    shard.extend(payload);
-    shard.resize(bytes, 0);
-    shard
+/// Adds a payload as the code takes it: its length before it; zeros behind it are still to come.
+fn add_shard(payload: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend((payload.len() as u16).to_be_bytes());
+    bytes.extend(payload);
 }
 
 fn payload(shard: &[u8]) -> Option<Vec<u8>> {
