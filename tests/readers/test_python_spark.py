@@ -42,6 +42,7 @@ needs_spark = pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None, reason="there is no pyspark in .venv. Run scripts/setup.sh spark"
 )
 PARTS = 7
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 ONE = 1 << 60
 
 
@@ -138,7 +139,8 @@ def run_folder(request):
 def spark():
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Its workers have the environment of now, whenever a test starts the S3 server.
+    os.environ.update(PYSPARK_PYTHON=sys.executable, **KEYS)
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "3"}
     settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     session = SparkSession.builder.master("local[2]").appName("tests").config(map=settings).getOrCreate()

@@ -21,7 +21,7 @@ import warnings
 import pytest
 import tickscope
 from pyarrow import fs
-from test_python_spark import needs_spark, spark, table_of  # noqa: F401
+from test_python_spark import KEYS, needs_spark, spark, table_of  # noqa: F401
 from tickscope import _tickscope
 from tickscope.portable import COLUMNS
 from tickscope.storage import DIGESTS, WHOLE_BYTES
@@ -71,8 +71,7 @@ def server(tmp_path_factory):
 
 
 def started(log):
-    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
-    os.environ.update(keys)
+    os.environ.update(KEYS)
     with log.open("wb") as out:
         words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
         process = subprocess.Popen(words, stdout=out, stderr=out)
