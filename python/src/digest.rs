@@ -7,15 +7,37 @@ use pyo3::prelude::*;
 use tickscope_store::Digest;
 use tickscope_tick::{fraction_down, fraction_up, own_points};
 
-/// XXH3 of 128 bits as `digests.json` has it, 32 hexadecimal digits.
+/// XXH3 of 128 bits as `digests.json` has it, of bytes that come in pieces.
+#[pyclass(name = "Digest", module = "tickscope._tickscope")]
+#[derive(Default)]
+pub(crate) struct PyDigest(Digest);
+
+#[pymethods]
+impl PyDigest {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds bytes.
+    #[pyo3(signature = (bytes, /))]
+    fn update(&mut self, py: Python<'_>, bytes: &[u8]) {
+        py.detach(|| self.0.write(bytes));
+    }
+
+    /// The digest of all bytes until now, 32 hexadecimal digits.
+    fn hexdigest(&self) -> String {
+        format!("{:032x}", self.0.finish_128())
+    }
+}
+
+/// The same of bytes that are there.
 #[pyfunction]
 #[pyo3(signature = (bytes, /))]
 pub(crate) fn digest(py: Python<'_>, bytes: &[u8]) -> String {
-    py.detach(|| {
-        let mut digest = Digest::default();
-        digest.write(bytes);
-        format!("{:032x}", digest.finish_128())
-    })
+    let mut digest = PyDigest::default();
+    digest.update(py, bytes);
+    digest.hexdigest()
 }
 
 /// True of the points that tickscope itself stamps, whose stamps the core reads as evidence.

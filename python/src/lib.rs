@@ -20,7 +20,7 @@ mod _tickscope {
     #[pymodule_export]
     use super::clock_map::ClockMap;
     #[pymodule_export]
-    use super::digest::{digest, is_own_point, share_down, share_up};
+    use super::digest::{PyDigest, digest, is_own_point, share_down, share_up};
     #[pymodule_export]
     use super::error::{Finding, TickscopeError};
     #[pymodule_export]

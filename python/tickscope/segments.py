@@ -16,7 +16,7 @@ import pyarrow
 import pyarrow.parquet
 
 from tickscope import _tickscope
-from tickscope.storage import Storage, Stored, shown
+from tickscope.storage import Storage, Stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as _DataFrame
@@ -77,13 +77,8 @@ def batches(segment: Segment) -> Iterator[pyarrow.RecordBatch]:
 
 def whole(segment: Segment) -> bytes:
     """The bytes of a segment, which are those that it had when the run ended."""
-    path, size, digest = segment.file.path, segment.file.bytes, segment.file.digest
-    found = Storage(segment.address).text(path)
-    is_same = found is not None and len(found) == size and _tickscope.digest(found) == digest
-    if found is None or not is_same:
-        has = "none" if found is None else f"{len(found)} bytes with digest {_tickscope.digest(found)}"
-        raise _tickscope.TickscopeError(
-            f"expected {shown(segment.address)}/{path} of {size} bytes with digest {digest}, found {has}. "
-            "Upload it again"
-        )
-    return found
+    storage = Storage(segment.address)
+    found = storage.text(segment.file.path)
+    content = None if found is None else (len(found), _tickscope.digest(found))
+    segment.file.expect(content, storage, "Upload it again")
+    return found or b""

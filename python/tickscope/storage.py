@@ -10,6 +10,7 @@ address. Deliberately absent: which files are sent, `uploads`.
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -35,6 +37,8 @@ WHOLE_BYTES = 64 << 20
 """A run of at most so many bytes is brought here whole: the core then reads every byte, as of any run so small."""
 _FOOTER_BYTES = 1 << 16
 """Most footers are shorter."""
+_PIECE_BYTES = 8 << 20
+"""Of a file that is passed on, so much is in memory."""
 _AT_ONCE = 8
 _TRIES = 4
 """How often something is tried that storage refuses, or breaks off, beyond what its filesystem tries by itself."""
@@ -55,6 +59,10 @@ def shown(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
+Content = tuple[int, str]
+"""Bytes of a file, and their digest."""
+
+
 @dataclass(frozen=True)
 class Stored:
     """A file of a run, as `digests.json` has it."""
@@ -62,6 +70,27 @@ class Stored:
     path: str
     bytes: int
     digest: str
+
+    @property
+    def content(self) -> Content:
+        return self.bytes, self.digest
+
+    @property
+    def is_of_a_table(self) -> bool:
+        return PurePosixPath(self.path).parts[0] in TABLES
+
+    @property
+    def is_of_traces(self) -> bool:
+        return self.path.startswith("traces/")
+
+    def expect(self, found: Content | None, at: Storage, remedy: str) -> None:
+        """Refuses another content, or none."""
+        if found != self.content:
+            has = "none" if found is None else f"{found[0]} bytes with digest {found[1]}"
+            place = f"{shown(at.address)}/{self.path}"
+            raise _tickscope.TickscopeError(
+                f"expected {place} of {self.bytes} bytes with digest {self.digest}, found {has}. {remedy}"
+            )
 
 
 class Copy:
@@ -75,15 +104,7 @@ class Copy:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.root = Path(folder) / PurePosixPath(self._storage.place).name
         self.root.mkdir()
-        manifest, digests = (self._storage.text(name) for name in (MANIFEST, DIGESTS))
-        if manifest is None:
-            raise _tickscope.TickscopeError(f"expected {MANIFEST} in {shown(address)}, found none. Name a run's folder")
-        if digests is None:
-            raise _tickscope.TickscopeError(
-                f"expected a run that has come to its end, found no {DIGESTS} in {shown(address)}: it goes on, was "
-                "cut off, is of schema 1, or is not uploaded wholly. tickscope finish ends one that was cut off; "
-                f"{DIGESTS} is uploaded last"
-            )
+        manifest, digests = self._storage.manifests()
         (self.root / MANIFEST).write_bytes(manifest)
         (self.root / DIGESTS).write_bytes(digests)
         self.files = {file.path: file for file in entries(digests, address)}
@@ -104,10 +125,7 @@ class Copy:
         return text.replace(str(self.root), shown(self.address))
 
     def _bring(self) -> None:
-        wanted = [file for file in self.files.values() if PurePosixPath(file.path).parts[0] in TABLES]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self._bring_one, wanted):
-                pass
+        at_once(self._bring_one, [file for file in self.files.values() if file.is_of_a_table])
 
     def _bring_one(self, file: Stored) -> None:
         target = self.root / file.path
@@ -129,18 +147,41 @@ class Storage:
             ) from None
         self.place = place.rstrip("/")
 
+    def manifests(self) -> tuple[bytes, bytes]:
+        """`run.json` and `digests.json` of a run that lies here wholly."""
+        manifest, digests = (self.text(name) for name in (MANIFEST, DIGESTS))
+        place = shown(self.address)
+        if manifest is None:
+            raise _tickscope.TickscopeError(f"expected {MANIFEST} in {place}, found none. Name a run's folder")
+        if digests is None:
+            raise _tickscope.TickscopeError(
+                f"expected a run that has come to its end, found no {DIGESTS} in {place}: it goes on, was "
+                "cut off, is of schema 1, or is not uploaded wholly. tickscope finish ends one that was cut off; "
+                f"{DIGESTS} is uploaded last"
+            )
+        return manifest, digests
+
     def text(self, path: str) -> bytes | None:
         """A whole file; `None`: there is none."""
         return self._opened(path, lambda file: bytes(file.read()))
 
-    def take(self, path: str, target: Path) -> None:
-        """Copies a file, if it is there."""
+    def content(self, path: str) -> Content | None:
+        """What a file has; `None`: there is none."""
+        return self._opened(path, lambda file: _passed_on(file, lambda piece: None))
 
-        def copy(file: pyarrow.NativeFile) -> None:
+    def md5(self, path: str) -> str | None:
+        """MD5 of a file; `None`: there is none."""
+        md5 = partial(hashlib.md5, usedforsecurity=False)
+        return self._opened(path, lambda file: hashlib.file_digest(file, md5).hexdigest())
+
+    def take(self, path: str, target: Path) -> Content | None:
+        """Copies a file, if it is there; returns what it has."""
+
+        def copy(file: pyarrow.NativeFile) -> Content:
             with target.open("wb") as out:
-                shutil.copyfileobj(file, out, 1 << 20)
+                return _passed_on(file, out.write)
 
-        self._opened(path, copy)
+        return self._opened(path, copy)
 
     def take_footer(self, path: str, target: Path) -> None:
         """Copies a Parquet file's footer to its place in a file of the same size, which has nothing else."""
@@ -158,22 +199,20 @@ class Storage:
         self._opened(path, copy)
 
     def put(self, path: str, content: bytes) -> None:
-        """Writes a whole file, with the folders above it where storage has folders."""
-        place = f"{self.place}/{path}"
+        """Writes a file."""
+        self._written(path, lambda out: out.write(content))
 
-        def write() -> None:
-            if isinstance(self._files, fs.LocalFileSystem):
-                self._files.create_dir(place.rpartition("/")[0], recursive=True)
-            with self._files.open_output_stream(place) as file:
-                file.write(content)
+    def put_from(self, source: Storage, file: Stored) -> None:
+        """Copies a file from elsewhere, whose content is the one that `digests.json` has."""
 
-        try:
-            _patiently(write)
-        except OSError as why:
-            where = f"{shown(self.address)}/{path}"
-            raise _tickscope.TickscopeError(
-                f"cannot write {where}: {why}; upload the run again, what is there stays"
-            ) from None
+        remedy = "Restore it from a copy"
+
+        def copy(out: pyarrow.NativeFile) -> None:
+            with source._files.open_input_file(f"{source.place}/{file.path}") as opened:
+                file.expect(_passed_on(opened, out.write), source, remedy)
+
+        file.expect(source.content(file.path), source, remedy)
+        self._written(file.path, copy)
 
     def lacking(self, files: list[Stored], md5: Callable[[Stored], str | None]) -> list[Stored]:
         """Those of the files that are not there, or have another content: one of that size is taken to be the same
@@ -185,8 +224,7 @@ class Storage:
             etag = self._opened(file.path, _etag)
             if etag is not None and etag == md5(file):
                 return False
-            content = self.text(file.path)
-            return content is None or _tickscope.digest(content) != file.digest
+            return self.content(file.path) != file.content
 
         try:
             found = _patiently(lambda: self._files.get_file_info([f"{self.place}/{file.path}" for file in files]))
@@ -205,6 +243,28 @@ class Storage:
         except OSError as why:
             raise self._failed("", why) from None
         return [name for name, info in zip(names, manifests, strict=True) if info.type == fs.FileType.File]
+
+    def _written(self, path: str, fill: Callable[[pyarrow.NativeFile], object]) -> None:
+        """Writes a whole file, with the folders above it where storage has folders. In those of this machine it has its
+        name once it is whole, as in S3."""
+        place = f"{self.place}/{path}"
+        folder, _, name = place.rpartition("/")
+        is_here = isinstance(self._files, fs.LocalFileSystem)
+        target = f"{folder}/.{name}.part" if is_here else place
+
+        def write() -> None:
+            if is_here:
+                self._files.create_dir(folder, recursive=True)
+            with self._files.open_output_stream(target) as out:
+                fill(out)
+            if is_here:
+                self._files.move(target, place)
+
+        try:
+            _patiently(write)
+        except OSError as why:
+            where = f"{shown(self.address)}/{path}"
+            raise _tickscope.TickscopeError(f"cannot write {where}: {why}; try again, what is there stays") from None
 
     def _opened(self, path: str, use: Callable[[pyarrow.NativeFile], T]) -> T | None:
         def read() -> T:
@@ -233,6 +293,13 @@ def expanded(run: str) -> list[str]:
     return [parts._replace(path=f"{parent}/{name}").geturl() for name in names]
 
 
+def at_once(act: Callable[[Stored], object], files: list[Stored]) -> None:
+    """Does something with each of the files, some at a time; the first failure ends it."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(act, files):
+            pass
+
+
 def _patiently(attempt: Callable[[], T]) -> T:
     """What an attempt returns, which is made again from its beginning where storage fails; not where it says that there
     is no such file, or that nobody with these keys may."""
@@ -256,6 +323,16 @@ def _etag(file: pyarrow.NativeFile) -> str | None:
         return str(file.metadata().get(b"ETag", b"").decode().strip('"'))
     except (OSError, AttributeError, TypeError, ValueError):
         return None
+
+
+def _passed_on(file: pyarrow.NativeFile, write: Callable[[bytes], object]) -> Content:
+    """Has a file written elsewhere, in pieces; returns what it has."""
+    size, digest = 0, _tickscope.Digest()
+    while piece := file.read(_PIECE_BYTES):
+        digest.update(piece)
+        write(piece)
+        size += len(piece)
+    return size, digest.hexdigest()
 
 
 def _last(file: pyarrow.NativeFile, size: int, length: int) -> bytes:

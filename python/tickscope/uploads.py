@@ -2,21 +2,16 @@
 
 Idea: `digests.json` names every file, so what is there already, by its content, is passed over, and an upload that was
 cut short goes on where it stopped. Assumes: one upload at a time. Guarantees: each file is held against its digest
-before it is sent; until the last one is there, nothing at the address is a run to a reader; what storage does not take
-is an error with its address. Deliberately absent: a run that goes on.
+before it is sent and while it is, and never in memory whole; until the last one is there, nothing at the address is a
+run to a reader; what storage does not take is an error with its address. Deliberately absent: a run that goes on.
 """
 
 from __future__ import annotations
 
-import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tickscope import _tickscope
-from tickscope.storage import DIGESTS, MANIFEST, Storage, Stored, entries, shown
-
-_AT_ONCE = 4
-"""Files in memory at a time."""
+from tickscope.storage import DIGESTS, MANIFEST, Storage, Stored, at_once, entries, shown
 
 
 def upload(run: str | Path, address: str) -> int:
@@ -43,27 +38,13 @@ def upload(run: str | Path, address: str) -> int:
     if there != manifest:
         storage.put(MANIFEST, manifest)
     files = [file for file in entries(digests, str(root)) if file.path != MANIFEST]
-    waiting = storage.lacking(files, lambda file: _md5(here, file))
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(lambda file: storage.put(file.path, _intact(here, file)), waiting):
-            pass
+    sent = send(files, here, storage)
     storage.put(DIGESTS, digests)
-    return len(waiting) + 1 + (there != manifest)
+    return sent + 1 + (there != manifest)
 
 
-def _md5(here: Storage, file: Stored) -> str | None:
-    found = here.text(file.path)
-    return None if found is None else hashlib.md5(found, usedforsecurity=False).hexdigest()
-
-
-def _intact(here: Storage, file: Stored) -> bytes:
-    """The bytes of a file, which are those that it had when the run ended."""
-    found = here.text(file.path)
-    digest = None if found is None else _tickscope.digest(found)
-    if found is None or (len(found), digest) != (file.bytes, file.digest):
-        has = "none" if found is None else f"{len(found)} bytes with digest {digest}"
-        raise _tickscope.TickscopeError(
-            f"expected {here.place}/{file.path} of {file.bytes} bytes with digest {file.digest}, found {has}. Restore "
-            "it from a copy"
-        )
-    return found
+def send(files: list[Stored], here: Storage, storage: Storage) -> int:
+    """Copies those files that storage lacks; returns how many."""
+    waiting = storage.lacking(files, lambda file: here.md5(file.path))
+    at_once(lambda file: storage.put_from(here, file), waiting)
+    return len(waiting)

@@ -16,27 +16,30 @@ from conftest import free_port, own_address
 from pyarrow import fs
 from test_python_spark import needs_spark, spark, table_of  # noqa: F401
 from test_python_storage import needs_moto, server, started  # noqa: F401
-from tickscope.storage import DIGESTS
+from tickscope.storage import DIGESTS, Storage
 
 OPTIONS = "endpoint_override=127.0.0.1:{}&scheme=http&region=us-east-1&allow_bucket_creation=true"
 KILLED = """
-import os, sys
+import io, os, sys
 import tickscope
 from tickscope.storage import Storage
-tickscope.upload.__globals__["_AT_ONCE"] = 1
+tickscope.upload.__globals__["at_once"] = lambda act, files: [act(file) for file in files]
 run, address, files, part = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "part"
-whole, sent = Storage.put, []
-def put(storage, path, content):
+whole, sent = Storage._written, []
+def written(storage, path, fill):
     if len(sent) == files:
+        filled = io.BytesIO()
+        fill(filled)
+        half = filled.getvalue()[: len(filled.getvalue()) // 2]
         if part and address.startswith("file://"):
-            whole(storage, path, content[: len(content) // 2])
+            whole(storage, path, lambda out: out.write(half))
         elif part:
             stream = storage._files.open_output_stream(f"{storage.place}/{path}")
-            stream.write(content[: len(content) // 2])
+            stream.write(half)
         os.kill(os.getpid(), 9)
     sent.append(path)
-    whole(storage, path, content)
-Storage.put = put
+    whole(storage, path, fill)
+Storage._written = written
 tickscope.upload(run, address)
 """
 
@@ -78,6 +81,20 @@ def test_an_upload_to_s3_that_was_killed_is_no_run_and_goes_on_to_the_same_bytes
     storage, _ = fs.FileSystem.from_uri(f"s3://runs/none?{options}")
     storage.create_dir("runs", recursive=False)
     goes_on_after_kills(swinging_run, f"s3://runs/killed?{options}")
+
+
+def test_no_file_but_the_lists_is_read_whole_and_pieces_are_the_same_bytes(swinging_run, tmp_path, monkeypatch):
+    monkeypatch.setattr("tickscope.storage._PIECE_BYTES", 1000)
+    read, text = set(), Storage.text
+    monkeypatch.setattr(Storage, "text", lambda storage, path: [read.add(path), text(storage, path)][1])
+    for folder in ("sent", "again"):
+        shutil.rmtree(tmp_path / "sent/stamps", ignore_errors=True)
+        (tmp_path / "sent" / DIGESTS).unlink(missing_ok=True)
+        assert tickscope.upload(swinging_run, f"file://{tmp_path}/sent") > 1, folder
+        for name in listed(swinging_run):
+            assert (tmp_path / "sent" / name).read_bytes() == (swinging_run / name).read_bytes()
+    assert read == {DIGESTS, "run.json"}
+    assert table_of(tickscope.open(f"file://{tmp_path}/sent")) == table_of(tickscope.open(swinging_run))
 
 
 def changed(storage, place):
@@ -206,7 +223,7 @@ def test_storage_that_fails_while_a_run_is_sent_is_named(swinging_run, tmp_path,
 def test_a_file_that_storage_does_not_take_is_named_and_the_others_stay(swinging_run, tmp_path):
     blocked = [name for name in listed(swinging_run) if name.startswith("traces/")][-1]
     (tmp_path / "sent" / blocked).mkdir(parents=True)
-    with pytest.raises(tickscope.TickscopeError, match=rf"cannot write file://.*/{blocked}: .*; upload the run again"):
+    with pytest.raises(tickscope.TickscopeError, match=rf"cannot write file://.*/{blocked}: .*; try again"):
         tickscope.upload(swinging_run, f"file://{tmp_path}/sent")
     assert not (tmp_path / "sent" / DIGESTS).exists()
     (tmp_path / "sent" / blocked).rmdir()
