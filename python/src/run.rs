@@ -225,8 +225,14 @@ impl Run {
     fn plan(&self, py: Python<'_>, query: Asked) -> Result<Plan, Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
-            let scan = Scan::of(&self.ready()?.run, &query)?;
+            let run = &self.ready()?.run;
+            let scan = Scan::of(run, &query)?;
             let (layout, clocks) = (scan.layout(), scan.clocks());
+            // A run that was joined after its end has no event that says so.
+            let collided = run.collisions()?.len();
+            if collided > 0 {
+                return Err(elsewhere(format!("ids name more than one thing: {collided} of them")));
+            }
             if let Some(edge) = layout.links().first() {
                 let [from, to] = [edge.from, edge.to].map(|point| &layout.points()[point].place);
                 return Err(elsewhere(format!("{from} and {to} are joined by other things than equal ids")));

@@ -138,7 +138,6 @@ class SparkRun:
         self._expect_traces()
         plan, engine = Plan(*self._run._inner.plan(asked)), _OnSpark(self._session, self._run.copy)
         self._run._warn(asked)
-        self._expect_one_meaning()
         return plan, engine
 
     def _files(self, point: str) -> list[Path]:
@@ -158,13 +157,6 @@ class SparkRun:
             raise _tickscope.TickscopeError(
                 f"expected a run that was joined before it was uploaded, found no traces in {shown(copy.address)}. "
                 "tickscope show makes them on the machine that has the run; without engine all of it is copied here"
-            )
-
-    def _expect_one_meaning(self) -> None:
-        if ("ids-collided",) in self._run.events().project("what").fetchall():
-            raise _tickscope.TickscopeError(
-                "expected ids that each name one thing, found an event ids-collided. Open the run without engine: it "
-                "refuses the durations of those ids alone"
             )
 
 
