@@ -23,6 +23,7 @@ from tickscope.meter import section
 if TYPE_CHECKING:
     from tickscope import stats
     from tickscope.clock_map import ClockMap, Segment
+    from tickscope.joins import join
     from tickscope.run import (
         DamagedRunWarning,
         FindingWarning,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 # What a measured program does not carry: DuckDB and pyarrow are imported when a run is opened.
 _LATER = (
     dict.fromkeys(("ClockMap", "Segment"), "clock_map")
-    | {"Runs": "runs", "upload": "uploads"}
+    | {"Runs": "runs", "join": "joins", "upload": "uploads"}
     | dict.fromkeys(
         ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "compare", "open"),
         "run",
@@ -61,6 +62,7 @@ __all__ = [
     "__version__",
     "compare",
     "id_of",
+    "join",
     "keep_id",
     "open",
     "point",

@@ -153,10 +153,10 @@ class SparkRun:
 
     def _expect_traces(self) -> None:
         copy = self._run.copy
-        if copy is not None and not copy.is_whole and not any(path.startswith("traces/") for path in copy.files):
+        if copy is not None and not copy.is_whole and not any(file.is_of_traces for file in copy.files.values()):
             raise _tickscope.TickscopeError(
-                f"expected a run that was joined before it was uploaded, found no traces in {shown(copy.address)}. "
-                "tickscope show makes them on the machine that has the run; without engine all of it is copied here"
+                f"expected a run that was joined, found no traces in {shown(copy.address)}. tickscope.join, given this "
+                "address, makes them here and puts them there; without engine all of it is copied here each time"
             )
 
 

@@ -296,7 +296,7 @@ def test_a_segment_that_is_not_as_it_was_is_refused_by_the_executor_by_name(spar
     table_of(tickscope.open(f"file://{copied}"))  # the core's figures are of the traces, which are as they were
     shutil.rmtree(copied / "traces")
     told = described(copied)
-    with pytest.raises(tickscope.TickscopeError, match="joined before it was uploaded, found no traces in file://"):
+    with pytest.raises(tickscope.TickscopeError, match="expected a run that was joined, found no traces in file://"):
         tickscope.open(f"file://{told}", connection=spark, engine="spark").stages()
 
 

@@ -177,6 +177,7 @@ def test_a_run_whose_nodes_put_their_segments_there_is_asked_there_by_both_engin
     server,  # noqa: F811
     udp_echo,
     tmp_path,
+    monkeypatch,
 ):
     agent, port = request.getfixturevalue("tickscope"), server[1]
     options = OPTIONS.format(port)
@@ -202,6 +203,19 @@ def test_a_run_whose_nodes_put_their_segments_there_is_asked_there_by_both_engin
     assert [tuple(row) for row in stored.stages().collect()] == fetched
     with pytest.raises(tickscope.TickscopeError, match="that they lie in s3://runs/straight/run; once"):
         tickscope.open(tmp_path / "run")
+    # As if it were too large to be joined by whoever asks.
+    monkeypatch.setattr("tickscope.storage.WHOLE_BYTES", 0)
+    with pytest.raises(tickscope.TickscopeError, match="no traces in s3://runs/straight/run. tickscope.join, given"):
+        tickscope.open(address, connection=spark, engine="spark").stages()
+    assert tickscope.join(address) > 1
+    stored = tickscope.open(address, connection=spark, engine="spark")
+    assert not stored._run.copy.is_whole
+    assert [tuple(row) for row in stored.stages().collect()] == fetched
+    assert table_of(tickscope.open(address)) == fetched
+    words = [agent, "finish", tmp_path / "run"]
+    assert subprocess.run(words, env=environment, check=False, capture_output=True).returncode == 0
+    assert table_of(tickscope.open(address)) == fetched
+    assert tickscope.join(address) == 0
 
 
 @needs_moto
