@@ -11,7 +11,7 @@ import sys
 
 import pytest
 import tickscope
-from test_python_spark import needs_spark, spark, table_of  # noqa: F401
+from test_python_spark import keep_another, needs_spark, spark, table_of  # noqa: F401
 from test_python_storage import described, large_run  # noqa: F401
 from tickscope.storage import DIGESTS, Copy, Storage
 
@@ -133,6 +133,14 @@ def test_a_disk_without_room_is_refused_before_anything_is_fetched(unjoined, tmp
     assert sorted(file.name for file in folder.iterdir()) == [DIGESTS, "run.json"]
     monkeypatch.setattr(shutil, "disk_usage", lambda place: disk._replace(free=wanted))
     assert tickscope.join(address, folder) > 1
+
+
+def test_what_the_join_met_is_a_warning(unjoined):
+    for text in ("order", "other"):
+        keep_another(unjoined, text)
+    described(unjoined)
+    with pytest.warns(UserWarning, match="two things have the id 7: 'order' and 'other'"):
+        tickscope.join(f"file://{unjoined}")
 
 
 def test_a_folder_with_other_files_and_a_run_without_a_layout_are_refused(unjoined, tmp_path):
