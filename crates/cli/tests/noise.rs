@@ -2,12 +2,9 @@
 
 mod site;
 
-use std::ffi::CStr;
-use std::fs;
-
 use serde_json::Value;
-use site::{Ended, Experiment, Site, few_or_all, tickscope, udp_echo};
-use tickscope_host::trace_instance::{TraceEvents, TraceInstance, left};
+use site::{Ended, Experiment, Site, cannot_record_noise, few_or_all, noise, tickscope, udp_echo};
+use tickscope_host::trace_instance::left;
 
 /// The demo's kind, with the server and a neighbour that never sleeps on core 0, and the client on core 1: whenever the
 /// server waits, the neighbour has its core.
@@ -25,44 +22,9 @@ fn text(seconds: f64, more: &str) -> String {
     format!("{}{more}\n", text.replacen("[[node]]", &format!("{busy}[[node]]"), 1))
 }
 
-/// Where tracefs is not mounted, this thread and its children get mounts of their own, with it. Without the right to do
-/// so nothing changes.
-fn mount_tracefs() {
-    const TRACING: &CStr = c"/sys/kernel/tracing";
-    if fs::read_dir("/sys/kernel/tracing").is_ok_and(|mut entries| entries.next().is_some()) {
-        return;
-    }
-    let none = std::ptr::null();
-    // SAFETY: three system calls on constant strings; the null pointers stand for what they do not need.
-    unsafe {
-        if libc::unshare(libc::CLONE_NEWNS) == 0 {
-            libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast());
-            libc::mount(c"nodev".as_ptr(), TRACING.as_ptr(), c"tracefs".as_ptr(), 0, none.cast());
-        }
-    }
-}
-
-/// Why it cannot be tried here, said.
-fn cannot_be_tried() -> bool {
-    mount_tracefs();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let why = match TraceInstance::begin(TraceEvents::All) {
-        Err(why) => why,
-        Ok(_) if cores < 2 => "it takes two cores".into(),
-        Ok(_) => return false,
-    };
-    println!("not tried: {why}");
-    true
-}
-
-fn noise<'a>(table: &'a Value, stage: &str) -> &'a Value {
-    let all = table["noise"].as_array().unwrap();
-    all.iter().find(|one| one["stage"] == stage).unwrap_or_else(|| panic!("no {stage} in {all:?}"))
-}
-
 #[test]
 fn e2e_with_switches_alone_tasks_are_neighbours_and_what_is_not_recorded_is_told() {
-    if cannot_be_tried() {
+    if cannot_record_noise() {
         return;
     }
     let site = Site::new("noise-switches");
@@ -76,7 +38,7 @@ fn e2e_with_switches_alone_tasks_are_neighbours_and_what_is_not_recorded_is_told
 
 #[test]
 fn e2e_a_busy_neighbour_on_the_targets_core_is_named_and_all_figures_stay() {
-    if cannot_be_tried() {
+    if cannot_record_noise() {
         return;
     }
     let site = Site::new("noise");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use site::{Ended, Site, count, free_port, stage, tickscope, truth};
+use site::{Ended, Site, cannot_record_noise, count, free_port, noise, stage, tickscope, truth};
 
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -138,4 +138,40 @@ fn e2e_the_way_between_prrts_sockets_has_the_kernels_stages_of_each_payload() {
         assert!(below.iter().all(|stage| path.iter().any(|part| part.0 == *stage)), "{id}: {path:?}");
         assert!(lo <= whole[0].2 && whole[0].1 <= hi, "{id}: {whole:?} is not the sum of {path:?}");
     }
+}
+
+#[test]
+fn e2e_who_had_the_cores_of_prrts_slow_payloads_is_named_by_every_layout() {
+    if cannot_record_noise() {
+        return;
+    }
+    // A neighbour that never sleeps on the receiver's core: whenever the receiver waits, it has it.
+    let busy = "[[node]]\nname = \"busy\"\ncommand = [\"taskset\", \"-c\", \"0\", \"sh\", \"-c\", \
+                \"printf noisy-one > /proc/$$/comm; while :; do :; done\"]\n";
+    let program = format!("\"{}\", ", prrt());
+    let pinned = |text: String, core: u32, role: &str| {
+        let command = format!("{program}\"{role}\"");
+        assert!(text.contains(&command), "{text}");
+        text.replace(&command, &format!("\"taskset\", \"-c\", \"{core}\", {command}"))
+    };
+    let text = pinned(pinned(run_file("prrt-noise"), 0, "receiver"), 1, "sender");
+    let site = Site::new("prrt-noise");
+    let table = Ended::of(&mut site.run_command(&text.replacen("[[node]]", &format!("{busy}[[node]]"), 1))).json(0);
+    let by = |layout: &str| site.show(&["--layout", &format!("{TREE}/targets/prrt/{layout}.toml")]).json(0);
+    for (table, name) in [
+        (&table, "sender.link-send>receiver.link-receive"),
+        (&by("recovered"), "sender.link-send>receiver.recovered"),
+        (&by("blocks"), "receiver.link-receive>receiver.decode-start"),
+        (&by("parity"), "sender.link-send>receiver.link-receive"),
+    ] {
+        let of = noise(table, name);
+        let parts = ["undisturbed", "disturbed", "unknown"].map(|part| of[part].as_u64().unwrap());
+        assert_eq!(parts.iter().sum::<u64>(), count(table, name), "each duration is in one: {of:#}");
+        let mut neighbours = of["neighbours"].as_array().unwrap().iter();
+        let named = neighbours.find(|one| one["name"] == "noisy-one").unwrap_or_else(|| panic!("{of:#}"));
+        assert!(named["disturbed"].as_u64() > Some(0), "{named}");
+    }
+    let tail = Ended::of(tickscope(&["tail", "--json"]).arg(site.run_directory())).json(0);
+    let whole = tail["disturbed"].as_array().unwrap().iter().find(|one| one["stage"] == "end-to-end").unwrap();
+    assert!(whole["neighbours"].as_array().unwrap().iter().any(|one| one["name"] == "noisy-one"), "{whole:#}");
 }

@@ -4,6 +4,7 @@
 #[path = "../../../stamp/tests/c_program/mod.rs"]
 pub mod c_program;
 
+use std::ffi::CStr;
 use std::fmt::Write;
 use std::fs;
 use std::net::UdpSocket;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tickscope_host::trace_instance::{TraceEvents, TraceInstance};
 use tickscope_store::{Event, Run};
 
 /// `few` of a count that takes long, or `all` of it under `make test-all`, which sets TICKSCOPE_TESTS.
@@ -247,6 +249,42 @@ pub fn stage<'a>(table: &'a Value, name: &str) -> &'a Value {
 /// How many values that stage has.
 pub fn count(table: &Value, name: &str) -> u64 {
     stage(table, name)["count"].as_u64().unwrap()
+}
+
+/// What disturbed a stage of a table.
+pub fn noise<'a>(table: &'a Value, stage: &str) -> &'a Value {
+    let all = table["noise"].as_array().unwrap();
+    all.iter().find(|one| one["stage"] == stage).unwrap_or_else(|| panic!("no {stage} in {all:?}"))
+}
+
+/// Where tracefs is not mounted, this thread and its children get mounts of their own, with it. Without the right to do
+/// so nothing changes.
+fn mount_tracefs() {
+    const TRACING: &CStr = c"/sys/kernel/tracing";
+    if fs::read_dir("/sys/kernel/tracing").is_ok_and(|mut entries| entries.next().is_some()) {
+        return;
+    }
+    let none = std::ptr::null();
+    // SAFETY: three system calls on constant strings; the null pointers stand for what they do not need.
+    unsafe {
+        if libc::unshare(libc::CLONE_NEWNS) == 0 {
+            libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast());
+            libc::mount(c"nodev".as_ptr(), TRACING.as_ptr(), c"tracefs".as_ptr(), 0, none.cast());
+        }
+    }
+}
+
+/// Whether `[noise]` records nothing here; why, is said.
+pub fn cannot_record_noise() -> bool {
+    mount_tracefs();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let why = match TraceInstance::begin(TraceEvents::All) {
+        Err(why) => why,
+        Ok(_) if cores < 2 => "it takes two cores".into(),
+        Ok(_) => return false,
+    };
+    println!("not tried: {why}");
+    true
 }
 
 /// The target, compiled once a test program.
