@@ -3,11 +3,13 @@
 The companion: one run of the demo for each kind, in which the recorder is stopped and its events are switched off every
 other half second; a block's median round trip beside those of its two neighbours, and over all blocks the median of
 these with the interval that holds it in 95 % of samples (order statistics). Pairs share the run's processes, and the
-machine's weather. The tools: each has all cores for as long, one after the other, under the same real-time priority. A
-tool that is not installed, or does not run here, is named with why.
+machine's weather. The floor: the same while the kernel traces switches and nobody reads its trace. The tools: each has
+all cores for as long, one after the other, under the same real-time priority. A tool that is not installed, or does not
+run here, is named with why.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -24,13 +26,15 @@ from processes import CPUS, RELEASE, ROOT, output_of
 COMPANION_SECONDS, BLOCK_SECONDS, TOOL_SECONDS = 120, 0.5, 20
 # Median round trip: how much longer it may be, percent.
 COMPANIONS = {"switches": 2, "all": 10}
+# The kernel's part of it: its events are read while none are made.
+FLOOR = "switches, not read"
 CORES = ",".join(map(str, CPUS))
 FIFO = "50"
 # Round trips of a block that has a median.
 FEWEST = 50
 INSTANCES = Path("/sys/kernel/tracing/instances")
 # Each round trip that lies well within a block, as [block, recorded, ticks]. Where nothing is recorded for a third of a
-# block's length the recorder was stopped; what lies within a tenth of a change is left out.
+# block's length the recorder was stopped; what lies within a fifth of a change is left out.
 ROUND_TRIPS = """
     WITH rows AS (SELECT DISTINCT begin AS tick FROM read_parquet('{run}/noise/*/*.parquet')
                   WHERE class IN ('task', 'interrupt', 'softirq')),
@@ -41,7 +45,7 @@ ROUND_TRIPS = """
                            lead(tick) OVER (ORDER BY tick) AS until FROM ends),
          trips AS (SELECT "client.send" AS sent, "client.response" AS came FROM traces)
     SELECT block, recorded, came - sent FROM trips JOIN blocks
-        ON sent > begin + {block} / 10 AND came < until - {block} / 10
+        ON sent > begin + {block} / 5 AND came < until - {block} / 5
 """
 # The package is what `make python` installs.
 READ = """
@@ -64,8 +68,8 @@ def measure_noise(options):
 def companion(options):
     seconds, found = max(10, options.of(COMPANION_SECONDS)), {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        for kind in COMPANIONS:
-            run, lacks = one_run(kind, Path(folder) / kind, seconds)
+        for kind in [*COMPANIONS, FLOOR]:
+            run, lacks = one_run(kind, Path(folder) / kind.replace(" ", "-"), seconds)
             if lacks:
                 print(f"noise: the companion is not measured: {lacks}")
                 return [], {"not measured": lacks}
@@ -73,9 +77,10 @@ def companion(options):
     return [row(kind, of) for kind, of in found.items()], found
 
 
-def one_run(events, place, seconds):
+def one_run(kind, place, seconds):
     """A run's directory, and why it recorded no noise."""
     place.mkdir()
+    events = "switches" if kind == FLOOR else kind
     text = (ROOT / "experiments" / "demo.toml").read_text().replace("../build/", f"{ROOT}/build/")
     text = text.replace('kind = "auto"', 'kind = "loopback"') + f'\n[noise]\nevents = "{events}"\n'
     (place / "demo.toml").write_text(text)
@@ -84,7 +89,7 @@ def one_run(events, place, seconds):
     before = set(INSTANCES.glob("tickscope-*"))
     with (place / "out.json").open("w") as out, (place / "err.txt").open("w") as err:
         with subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err) as run:
-            by_turns(run, before)
+            by_turns(run, before, is_read=kind != FLOOR)
     if run.returncode:
         raise SystemExit(f"bench: the demo ended with {run.returncode}: {(place / 'err.txt').read_text()[-2000:]}")
     events_told = json.loads((place / "out.json").read_text())["events"]
@@ -92,21 +97,39 @@ def one_run(events, place, seconds):
     return place / "run", next((text for text in why if text.startswith("noise was not recorded")), None)
 
 
-def by_turns(run, before):
+def by_turns(run, before, is_read):
     """Stops the recorder and its events, and lets both go on, by turns until the run is over."""
-    is_recording, events = True, {}
-    while run.poll() is None:
-        time.sleep(BLOCK_SECONDS)
-        is_recording = not is_recording
-        for instance in set(INSTANCES.glob("tickscope-*")) - before:
-            recorder, place = int(instance.name.split("-")[1]), instance / "set_event"
-            with contextlib.suppress(OSError):  # it may have ended meanwhile
-                events.setdefault(instance, place.read_text())
-                if is_recording:
-                    os.kill(recorder, signal.SIGCONT)
-                place.write_text(events[instance] if is_recording else "")
-                if not is_recording:
-                    os.kill(recorder, signal.SIGSTOP)
+    recorders = {}
+    try:
+        for is_recording in itertools.cycle([False, True]):
+            if run.poll() is not None:
+                return
+            for instance in set(INSTANCES.glob("tickscope-*")) - before:
+                with contextlib.suppress(OSError):  # it may have ended meanwhile
+                    recorders.setdefault(instance, events_of(instance))
+                    turn(instance, recorders[instance] if is_recording else "", is_read)
+            time.sleep(BLOCK_SECONDS)
+    finally:
+        for instance, events in recorders.items():
+            with contextlib.suppress(OSError):
+                turn(instance, events, is_read=True)
+
+
+def events_of(instance):
+    return (instance / "set_event").read_text()
+
+
+def turn(instance, events, is_read):
+    """Lets the kernel trace these events, and the recorder read them."""
+    recorder = int(instance.name.split("-")[1])
+    if events and is_read:
+        os.kill(recorder, signal.SIGCONT)
+    (instance / "set_event").write_text(events)
+    if not events and not is_read:  # it reads what was traced, while nothing is
+        os.kill(recorder, signal.SIGCONT)
+        time.sleep(BLOCK_SECONDS / 10)
+    if not (events and is_read):
+        os.kill(recorder, signal.SIGSTOP)
 
 
 def added(run):
@@ -129,8 +152,10 @@ def added(run):
 
 
 def row(kind, found):
-    (lo, hi), limit = interval_of_median(found["percent"]), COMPANIONS[kind]
+    (lo, hi), limit = interval_of_median(found["percent"]), COMPANIONS.get(kind)
     title = f"demo p50, [noise] {kind}: added"
+    if limit is None:
+        return figure(title, median(found["percent"]), "%", lo=lo, hi=hi, pairs=len(found["percent"]))
     # Met or missed for sure; where the interval leaves it open, neither.
     met = None if lo <= limit < hi else hi <= limit
     target = f"<= {limit} % of {found['without_us']:.1f} us"
