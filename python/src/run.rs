@@ -161,7 +161,7 @@ impl Run {
         })
     }
 
-    /// What another engine needs to compute those ages, besides the plan.
+    /// The plan by which another engine computes those ages from the run's files.
     fn age_plan(
         &self,
         py: Python<'_>,

@@ -375,7 +375,7 @@ def main():
     for trial in refused:
         print(f"in no figure: trial {trial['number']}, {trial['values']}: {trial['why']}")
     if any(point["repetitions"] == 1 for point in table["points"]):
-        print("of one repetition: an interval holds the clocks' error alone, not what another trial would give")
+        print("of one trial: an interval holds the clocks' error alone, not what another trial would give")
     for claim, verdict in CLAIMS.get(table["name"], lambda _: ())(rows):
         print(f"{claim}: {verdict}")
     for claim in PAPER.get(table["name"], ()):

@@ -20,7 +20,7 @@ pub struct AgePlan {
     pub axis: AxisError,
     /// Ticks of the reference by which cores differ at each of the two points.
     pub core_ticks: [u64; 2],
-    /// As [`crate::Age::lacking`].
+    /// Reasons why ages are lacking, as [`crate::Age::lacking`].
     pub lacking: Vec<String>,
 }
 

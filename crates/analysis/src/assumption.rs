@@ -19,11 +19,13 @@ use crate::messages::MessagePair;
 pub enum Assumption {
     /// The rate of two counters stays within rho of one value, for each of these pairs.
     Drift { pairs: CounterPairs, rho: Rho },
-    /// That rate lies near what their frequencies declare; `carries`: the evidence leaves it as open as that.
+    /// The rate of two counters lies near what their frequencies declare; `carries`: the evidence leaves it as open as
+    /// that.
     Rate { pairs: CounterPairs, ppm: u32, carries: bool },
     /// A clock runs within its slew bound of one rate against its node's counter.
     Slew { domain: Label, counter: Label, slew: Rho, origin: String },
-    /// That rate lies near what the counter's frequency declares.
+    /// The rate of a clock against its node's counter lies near what the counter's frequency declares; `carries`: as
+    /// above.
     SlewRate { domain: Label, counter: Label, ppm: u32, carries: bool },
     /// The meaning of the kernel's stamps.
     KernelStamps,

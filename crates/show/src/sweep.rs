@@ -223,7 +223,7 @@ fn field_name(field: &PrintedField) -> String {
     field.unit.as_ref().map_or_else(|| field.to_string(), |unit| format!("{field}, {unit}"))
 }
 
-/// Whose numbers those of programs are.
+/// A sentence that says whose figures those are that programs printed; empty: there are none.
 fn as_printed(fields: &[PrintedField]) -> String {
     let names: Vec<String> = fields.iter().map(ToString::to_string).collect();
     match names.is_empty() {

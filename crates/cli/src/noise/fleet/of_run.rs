@@ -21,7 +21,7 @@ use crate::noise::saved::read;
 use crate::options::FleetOptions;
 use crate::output::note;
 
-/// What each machine leaves.
+/// Name of the file with its profile that each machine leaves in its node's folder.
 const OUTPUT: &str = "noise.json";
 /// How long a machine is measured unless something else is asked for.
 const SECONDS: f64 = 30.0;
