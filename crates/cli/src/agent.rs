@@ -3,6 +3,7 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use tickscope_experiment::pipe::{self, Unfetched};
+use tickscope_host::thread_class::be_called;
 
 use crate::failure::Failure;
 use crate::options::{AgentOptions, AgentPart};
@@ -10,6 +11,7 @@ use crate::output;
 
 /// Serves a part, or removes copied programs and ended sessions.
 pub fn agent(options: &AgentOptions) -> Result<(), Failure> {
+    be_called("agent");
     match &options.part {
         None => {
             let lines = pipe::remove(&options.prefix, unfetched(options.unfetched))?;

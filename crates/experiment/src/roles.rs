@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tickscope_host::thread_class::{be_called, let_others_go_first};
 use tickscope_tick::NodeName;
 
 use crate::Error;
@@ -87,6 +88,11 @@ impl Role {
         role.map_err(|e| Error::input(format!("role {name}: {e}. Leave this command to `tickscope run`")))
     }
 
+    /// Whether it loses nothing, and tells nothing else, by waiting for a core for some milliseconds.
+    fn can_wait(&self) -> bool {
+        matches!(self, Self::Collect | Self::CollectOnce | Self::ClockMonitor | Self::Noise(_))
+    }
+
     /// In words, to be followed by the node's name.
     pub fn title(&self) -> &'static str {
         match self {
@@ -106,6 +112,7 @@ impl Role {
 /// Plays a role in this process.
 pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
     crate::interrupt::catch();
+    behave_as(role);
     match role {
         Role::Collect => {
             print(&collector::json(&collector::collect(&collector::CollectorSettings::of_role(place, true))?))
@@ -121,6 +128,14 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
         Role::ReturnAcknowledge(settings) => print(&returns::acknowledge(settings, place)?),
         Role::Noise(settings) => print(&noise::record(*settings, place)?),
         Role::StampCost => print(&stamp_cost::measure()?),
+    }
+}
+
+/// Gives this thread, and those that it will start, the name and the class of a role.
+fn behave_as(role: &Role) {
+    be_called(&role.words().0);
+    if role.can_wait() {
+        let_others_go_first();
     }
 }
 
@@ -163,9 +178,8 @@ fn print(report: &impl Serialize) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_role_reads_back_from_its_words() {
-        let probe = probe::ProbeSettings {
+    fn probe() -> Role {
+        Role::Probe(probe::ProbeSettings {
             run: u64::MAX,
             id: 1,
             listen: ("::1".into(), 7411),
@@ -174,8 +188,30 @@ mod tests {
             share: 0.02,
             kernel_every: 10,
             peers: Vec::new(),
-        };
-        for role in [Role::Collect, Role::Probe(probe), Role::StampCost] {
+        })
+    }
+
+    #[test]
+    fn a_role_has_its_name_in_the_kernels_lists_and_takes_no_core_from_others_where_it_can_wait() {
+        for (role, expected, policy) in [
+            (Role::Collect, "tickscope-colle", libc::SCHED_BATCH),
+            (Role::Noise(noise::NoiseSettings::default()), "tickscope-noise", libc::SCHED_BATCH),
+            (Role::ClockMonitor, "tickscope-clock", libc::SCHED_BATCH),
+            (probe(), "tickscope-probe", libc::SCHED_OTHER),
+        ] {
+            let seen = std::thread::spawn(move || {
+                behave_as(&role);
+                let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+                // SAFETY: 0 is the calling thread.
+                (name.trim().to_owned(), unsafe { libc::sched_getscheduler(0) })
+            });
+            assert_eq!(seen.join().unwrap(), (expected.to_owned(), policy));
+        }
+    }
+
+    #[test]
+    fn a_role_reads_back_from_its_words() {
+        for role in [Role::Collect, probe(), Role::StampCost] {
             let (name, settings) = role.words();
             assert_eq!(Role::parse(&name, &settings).unwrap(), role);
         }
