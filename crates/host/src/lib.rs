@@ -28,6 +28,7 @@ pub mod step_alarm;
 pub mod switch_count;
 pub mod thread_class;
 pub mod trace_instance;
+mod trace_pages;
 pub mod vmclock;
 
 pub use discipline::StatedError;

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use tickscope_tick::printable;
 
+use crate::kernel_trace::TraceEvent;
+use crate::trace_pages::PageFormat;
+
 const TRACEFS: &str = "/sys/kernel/tracing";
 const PREFIX: &str = "tickscope-";
 /// Events without which nothing is told.
@@ -26,7 +29,6 @@ const WISHED: [&str; 6] = [
 ];
 /// Memory of one core's buffer, KiB: about a second of as many events as cores are seen to make.
 const BUFFER_KIB: u32 = 8 << 10;
-const READ_BYTES: usize = 1 << 16;
 
 /// Events that are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +42,17 @@ pub enum TraceEvents {
 /// The trace of all cores that are online.
 #[derive(Debug)]
 pub struct TraceInstance {
-    folder: PathBuf,
+    /// Closed before the folder goes: the kernel keeps an instance whose files are open.
     cores: Vec<CoreTrace>,
+    folder: Folder,
+    format: PageFormat,
     /// Events that this kernel does not have.
     missing: Vec<&'static str>,
 }
+
+/// A trace's folder, which goes with the value.
+#[derive(Debug)]
+struct Folder(PathBuf);
 
 /// The trace of one core.
 #[derive(Debug)]
@@ -53,8 +61,6 @@ struct CoreTrace {
     pipe: File,
     stats: PathBuf,
     lost: u64,
-    /// A line of which only the beginning was read.
-    rest: Vec<u8>,
 }
 
 impl TraceInstance {
@@ -65,35 +71,28 @@ impl TraceInstance {
         fs::create_dir(&folder).map_err(|e| {
             format!("cannot make {}: {e}. It needs tracefs mounted there, and root's rights", folder.display())
         })?;
-        let mut instance = Self { folder, cores: Vec::new(), missing: Vec::new() };
-        instance.set_up(events)?;
-        Ok(instance)
-    }
-
-    fn set_up(&mut self, events: TraceEvents) -> Result<(), String> {
-        self.write("tracing_on", "0")?;
-        self.write("trace_clock", "x86-tsc").map_err(|why| {
+        let folder = Folder(folder);
+        folder.write("tracing_on", "0")?;
+        folder.write("trace_clock", "x86-tsc").map_err(|why| {
             format!("{why}. Its events have to carry ticks of the counter, which other machines lack")
         })?;
-        self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        folder.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        let mut cores = Vec::new();
         for core in online()? {
-            let place = |name: &str| self.folder.join(format!("per_cpu/cpu{core}/{name}"));
-            let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(place("trace_pipe"));
+            let place = |name: &str| folder.0.join(format!("per_cpu/cpu{core}/{name}"));
+            let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(place("trace_pipe_raw"));
             let pipe = pipe.map_err(|e| format!("cannot read the trace of core {core}: {e}"))?;
-            self.cores.push(CoreTrace { core, pipe, stats: place("stats"), lost: 0, rest: Vec::new() });
+            cores.push(CoreTrace { core, pipe, stats: place("stats"), lost: 0 });
         }
         for event in NEEDED {
-            self.write(&format!("events/{event}/enable"), "1")?;
+            folder.write(&format!("events/{event}/enable"), "1")?;
         }
-        let missing = |event: &&str| self.write(&format!("events/{event}/enable"), "1").is_err();
+        let is_missing = |event: &&str| folder.write(&format!("events/{event}/enable"), "1").is_err();
         let wished = if events == TraceEvents::All { &WISHED[..] } else { &[] };
-        self.missing = wished.iter().copied().filter(missing).collect();
-        self.write("tracing_on", "1")
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), String> {
-        let place = self.folder.join(name);
-        fs::write(&place, text).map_err(|e| format!("cannot write {text} to {}: {e}", place.display()))
+        let (missing, there): (Vec<_>, Vec<_>) = wished.iter().copied().partition(is_missing);
+        let format = folder.format(NEEDED.into_iter().chain(there))?;
+        folder.write("tracing_on", "1")?;
+        Ok(Self { cores, folder, format, missing })
     }
 
     /// Events that this kernel does not have.
@@ -108,23 +107,21 @@ impl TraceInstance {
 
     /// Records nothing more; what was recorded can be read.
     pub fn stop(&self) -> Result<(), String> {
-        self.write("tracing_on", "0")
+        self.folder.write("tracing_on", "0")
     }
 
-    /// Hands the lines that the core at that position has recorded to `wants_more`, one by one, until there is none or
-    /// it wants no more: where events come as fast as they are read, reading would not end.
-    pub fn read(&mut self, at: usize, mut wants_more: impl FnMut(&[u8]) -> bool) -> Result<(), String> {
-        let CoreTrace { core, pipe, rest, .. } = &mut self.cores[at];
-        let mut bytes = vec![0; READ_BYTES];
+    /// Hands the events that the core at that position has recorded to `wants_more`, one by one, until there is none or
+    /// it wants no more, and what else lies in the same page: where events come as fast as they are read, reading would
+    /// not end.
+    pub fn read(&mut self, at: usize, mut wants_more: impl FnMut(TraceEvent<'_>) -> bool) -> Result<(), String> {
+        let CoreTrace { core, pipe, .. } = &mut self.cores[at];
+        let mut page = vec![0; self.format.page_bytes()];
         loop {
-            match pipe.read(&mut bytes) {
+            match pipe.read(&mut page) {
                 Ok(0) => return Ok(()),
                 Ok(read) => {
-                    rest.extend_from_slice(&bytes[..read]);
-                    let whole = rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
                     let mut goes_on = true;
-                    rest[..whole].split(|&byte| byte == b'\n').for_each(|line| goes_on &= wants_more(line));
-                    rest.drain(..whole);
+                    self.format.read(&page[..read], &mut |event| goes_on &= wants_more(event));
                     if !goes_on {
                         return Ok(());
                     }
@@ -151,16 +148,38 @@ impl TraceInstance {
     }
 }
 
-impl Drop for TraceInstance {
-    fn drop(&mut self) {
-        self.cores.clear(); // the kernel keeps an instance whose files are open
-        let _ = fs::remove_dir(&self.folder); // the next run's turn
+impl Folder {
+    fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        let place = self.0.join(name);
+        fs::write(&place, text).map_err(|e| format!("cannot write {text} to {}: {e}", place.display()))
+    }
+
+    /// How pages of these events are read; a folder of events stands for all of them.
+    fn format<'a>(&self, events: impl Iterator<Item = &'a str>) -> Result<PageFormat, String> {
+        let read = |place: &Path| at_once(place).map_err(|e| format!("cannot read {}: {e}", place.display()));
+        let (all, mut described) = (self.0.join("events"), Vec::new());
+        for event in events.map(|event| all.join(event)) {
+            let within = fs::read_dir(&event).map_err(|e| format!("cannot list {}: {e}", event.display()))?;
+            let within = within.flatten().map(|entry| entry.path());
+            for event in within.chain([event.clone()]).filter(|event| event.join("format").exists()) {
+                let name = event.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                described.push((name, read(&event.join("format"))?));
+            }
+        }
+        PageFormat::of(&read(&all.join("header_page"))?, &described)
     }
 }
 
-/// A short file that the kernel writes anew for each call that reads it: pieces of several calls fit no other.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0); // the next run's turn
+    }
+}
+
+/// A short file that the kernel writes anew for each call that reads it, or hands out once: pieces of several calls fit
+/// no other.
 fn at_once(file: &Path) -> io::Result<String> {
-    let mut bytes = [0; 4096];
+    let mut bytes = [0; 1 << 14];
     let read = File::open(file)?.read(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes[..read]).into_owned())
 }

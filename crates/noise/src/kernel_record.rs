@@ -52,8 +52,8 @@ impl KernelRecord {
                     events.push((*number, event));
                 }
             };
-            self.instance.read(at, |line| {
-                core.take(line, &mut sink);
+            self.instance.read(at, |event| {
+                core.take(event, &mut sink);
                 core.reached() <= until
             })?;
             let overrun = self.instance.lost(at)?;

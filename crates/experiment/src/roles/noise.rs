@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tickscope_counter::NodeCounter;
-use tickscope_host::kernel_trace::{Class, Core, Departure, Lasted, UNTOLD_SWITCH};
+use tickscope_host::kernel_trace::{Class, Core, Departure, Lasted, TraceEvent, UNTOLD_SWITCH};
 use tickscope_host::switch_count::{CountReading, Stretch, SwitchCount};
 use tickscope_host::trace_instance::{TraceEvents, TraceInstance, sweep};
 use tickscope_store::{NoiseClass, NoiseColumns, NoiseRow, Paths, next_segment, write_noise};
@@ -66,8 +66,10 @@ pub(super) fn record(settings: NoiseSettings, place: &RoleContext) -> Result<Noi
         NoiseEvents::Switches => TraceEvents::Switches,
         NoiseEvents::All => TraceEvents::All,
     };
+    let counter = NodeCounter::true_counter();
+    let begun = counter.read(Ordering::Before);
     let mut recording = match TraceInstance::begin(events) {
-        Ok(instance) => Recording::of(instance, settings.events, place),
+        Ok(instance) => Recording::of(Live { instance, counter }, begun, settings.events),
         Err(why) => {
             ready();
             while !interrupt::ended() {
@@ -82,18 +84,72 @@ pub(super) fn record(settings: NoiseSettings, place: &RoleContext) -> Result<Noi
         recording.look()?;
         if Instant::now() >= write_due {
             recording.tell();
-            let _ = recording.write(); // a full disk may have room at the next attempt
+            let _ = recording.write(place); // a full disk may have room at the next attempt
             write_due = Instant::now() + WRITE_EVERY;
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    recording.end()
+    let missing = recording.end()?;
+    patiently(|| recording.write(place))?;
+    Ok(NoiseReport { missing })
 }
 
-struct Recording<'a> {
-    place: &'a RoleContext,
+/// The kernel, as a recorder asks it.
+trait Kernel {
+    /// Numbers of the cores that it traces.
+    fn cores(&self) -> Vec<i32>;
+    /// Events that it does not have.
+    fn missing(&self) -> Vec<&'static str>;
+    /// Reads the counter.
+    fn now(&mut self, ordering: Ordering) -> i64;
+    /// Reads its count of switches.
+    fn switches(&mut self) -> Result<CountReading, String>;
+    /// Events of the core at that position, as [`TraceInstance::read`].
+    fn read(&mut self, at: usize, wants_more: &mut dyn FnMut(TraceEvent<'_>) -> bool) -> Result<(), String>;
+    /// Events of it that were lost since the last call.
+    fn lost(&mut self, at: usize) -> Result<u64, String>;
+    /// Traces nothing more.
+    fn stop(&mut self) -> Result<(), String>;
+}
+
+/// The kernel of this host.
+struct Live {
     instance: TraceInstance,
     counter: NodeCounter,
+}
+
+impl Kernel for Live {
+    fn cores(&self) -> Vec<i32> {
+        self.instance.cores().map(|core| core as i32).collect()
+    }
+
+    fn missing(&self) -> Vec<&'static str> {
+        self.instance.missing().to_vec()
+    }
+
+    fn now(&mut self, ordering: Ordering) -> i64 {
+        self.counter.read(ordering)
+    }
+
+    fn switches(&mut self) -> Result<CountReading, String> {
+        CountReading::take(&self.counter)
+    }
+
+    fn read(&mut self, at: usize, wants_more: &mut dyn FnMut(TraceEvent<'_>) -> bool) -> Result<(), String> {
+        self.instance.read(at, wants_more)
+    }
+
+    fn lost(&mut self, at: usize) -> Result<u64, String> {
+        self.instance.lost(at)
+    }
+
+    fn stop(&mut self) -> Result<(), String> {
+        self.instance.stop()
+    }
+}
+
+struct Recording<K> {
+    kernel: K,
     cores: Vec<OfCore>,
     counted: Counted,
     columns: NoiseColumns,
@@ -133,32 +189,24 @@ struct OfCore {
     read: [i64; 2],
 }
 
-impl<'a> Recording<'a> {
-    fn of(instance: TraceInstance, events: NoiseEvents, place: &'a RoleContext) -> Self {
-        let counter = NodeCounter::true_counter();
-        let now = counter.read(Ordering::After);
-        let of = |number| OfCore { number: number as i32, core: Core::keeping_switches(), told: None, read: [now; 2] };
-        let cores: Vec<OfCore> = instance.cores().map(of).collect();
-        let counted = Counted::since(now, cores.iter().map(|of| of.number).collect());
-        let missing = instance.missing().iter();
+impl<K: Kernel> Recording<K> {
+    /// One of a kernel that began to trace after `begun`: nothing before was compared.
+    fn of(kernel: K, begun: i64, events: NoiseEvents) -> Self {
+        let of = |number| OfCore { number, core: Core::keeping_switches(), told: None, read: [begun; 2] };
+        let cores: Vec<OfCore> = kernel.cores().into_iter().map(of).collect();
+        let counted = Counted::since(begun, kernel.cores());
+        let missing = kernel.missing().into_iter();
         let missing = missing.map(|event| format!("this kernel's trace has no {event}, so that noise lacks them"));
         let unasked = "the run file asks for switches alone: interrupts, softirqs and page faults are not \
                        recorded, and whom they disturbed counts as undisturbed";
         let unasked = (events == NoiseEvents::Switches).then(|| unasked.to_string());
-        Self {
-            place,
-            missing: missing.chain(unasked).collect(),
-            instance,
-            counter,
-            cores,
-            counted,
-            columns: NoiseColumns::default(),
-        }
+        let missing = missing.chain(unasked).collect();
+        Self { kernel, cores, counted, columns: NoiseColumns::default(), missing }
     }
 
     /// Reads what was recorded since the last look, and compares it with the reading that it took then.
     fn look(&mut self) -> Result<(), Error> {
-        let now = self.counter.read(Ordering::Before);
+        let now = self.kernel.now(Ordering::Before);
         self.look_until(now)?;
         if let Some(before) = self.counted.reading.take() {
             self.counted.compare(before, &mut self.columns);
@@ -175,9 +223,9 @@ impl<'a> Recording<'a> {
 
     /// Reads the kernel's count, and keeps the core until the reading has settled: this thread's own switch is none
     /// that may lie within it.
-    fn count_switches(&self) -> Result<CountReading, String> {
-        let reading = CountReading::take(&self.counter)?;
-        while self.counter.read(Ordering::Before) <= reading.settles_at() {
+    fn count_switches(&mut self) -> Result<CountReading, String> {
+        let reading = self.kernel.switches()?;
+        while self.kernel.now(Ordering::Before) <= reading.settles_at() {
             std::hint::spin_loop();
         }
         Ok(reading)
@@ -195,17 +243,17 @@ impl<'a> Recording<'a> {
                 Class::Arrived => arrived.push(row(number, lasted)),
                 _ => columns.push(row(number, lasted)),
             };
-            let take = |line: &[u8]| {
-                of.core.take(line, &mut sink);
+            let mut take = |event: TraceEvent<'_>| {
+                of.core.take(event, &mut sink);
                 of.core.reached() <= until
             };
-            self.instance.read(at, take).map_err(Error::work)?;
+            self.kernel.read(at, &mut take).map_err(Error::work)?;
             of.core.take_switches().for_each(|ticks| self.counted.count.show(ticks));
-            let overrun = self.instance.lost(at).map_err(Error::work)?;
+            let overrun = self.kernel.lost(at).map_err(Error::work)?;
             let overrun = (overrun > 0).then(|| format!("{overrun} events that found no room"));
             let lost: Vec<String> = overrun.into_iter().chain(of.core.take_lost()).collect();
             if !lost.is_empty() {
-                let after = self.counter.read(Ordering::After);
+                let after = self.kernel.now(Ordering::After);
                 of.lose(after, lost.join(", "), &mut self.columns);
                 is_lost = true;
             }
@@ -224,26 +272,27 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn write(&mut self) -> Result<(), Error> {
+    fn write(&mut self, place: &RoleContext) -> Result<(), Error> {
         if !self.columns.is_empty() {
-            let folder = Paths::of(&self.place.run).noise(self.place.node.as_str());
+            let folder = Paths::of(&place.run).noise(place.node.as_str());
             write_noise(&next_segment(&folder)?, &self.columns)?;
             self.columns = NoiseColumns::default();
         }
         Ok(())
     }
 
-    fn end(mut self) -> Result<NoiseReport, Error> {
+    /// Tells the rest, and in words what was not recorded.
+    fn end(&mut self) -> Result<Vec<String>, Error> {
         /// One within which no switch is suffices.
         const LAST_READINGS: usize = 5;
         let mut readings = Vec::new();
         for _ in 0..LAST_READINGS {
             readings.extend(self.count_switches());
         }
-        let last = self.counter.read(Ordering::Before);
-        self.instance.stop().map_err(Error::work)?;
+        let last = self.kernel.now(Ordering::Before);
+        self.kernel.stop().map_err(Error::work)?;
         self.look_until(last)?;
-        for reading in self.counted.reading.into_iter().chain(readings) {
+        for reading in self.counted.reading.take().into_iter().chain(readings) {
             self.counted.compare(reading, &mut self.columns);
         }
         self.counted.give_up(last, &mut self.columns);
@@ -252,9 +301,7 @@ impl<'a> Recording<'a> {
             let number = of.number;
             of.core.close(last, &mut |lasted| self.columns.push(row(number, lasted)));
         }
-        patiently(|| self.write())?;
-        let missing = self.missing.into_iter().chain(self.counted.missing()).collect();
-        Ok(NoiseReport { missing })
+        Ok(self.missing.drain(..).chain(self.counted.missing()).collect())
     }
 }
 
@@ -323,8 +370,8 @@ impl Counted {
     }
 
     /// Sentences about what the trace lacks.
-    fn missing(self) -> impl Iterator<Item = String> {
-        let Self { left_out, left_out_ticks, uncompared_ticks, begun, until, .. } = self;
+    fn missing(&self) -> impl Iterator<Item = String> {
+        let &Self { left_out, left_out_ticks, uncompared_ticks, begun, until, .. } = self;
         let percent = |ticks: i64| 100.0 * ticks as f64 / (until - begun).max(1) as f64;
         let left_out = (left_out > 0).then(|| {
             format!(
@@ -340,7 +387,8 @@ impl Counted {
                 percent(uncompared_ticks)
             )
         });
-        let unread = self.unread.map(|why| format!("{why}: switches that the kernel's trace left out are not known"));
+        let unread =
+            self.unread.as_ref().map(|why| format!("{why}: switches that the kernel's trace left out are not known"));
         left_out.into_iter().chain(uncompared).chain(unread)
     }
 }
@@ -385,17 +433,18 @@ fn stretch(core: i32, class: NoiseClass, [begin, end]: [i64; 2], what: String) -
 
 #[cfg(test)]
 mod tests {
+    use tickscope_host::kernel_trace::TaskName;
+
     use super::*;
 
-    fn switch(tick: i64, next: i32) -> String {
-        format!(
-            "           first-10468   [001] d..2. {tick}: sched_switch: prev_comm=first prev_pid=10468 prev_prio=120 \
-             prev_state=R ==> next_comm=task{next} next_pid={next} next_prio=120"
-        )
+    fn switch(tick: i64, [from, next]: [i32; 2]) -> TraceEvent<'static> {
+        let name = |thread: i32| TaskName::of(format!("task{thread}").as_bytes());
+        let (from_name, name, departure) = (name(from), name(next), Some(Departure::Preempted));
+        TraceEvent::Switch { tick, from, from_name, next, name, departure }
     }
 
-    fn take(of: &mut OfCore, line: &str, columns: &mut NoiseColumns) {
-        of.core.take(line.as_bytes(), &mut |lasted| columns.push(row(1, lasted)));
+    fn take(of: &mut OfCore, event: TraceEvent<'_>, columns: &mut NoiseColumns) {
+        of.core.take(event, &mut |lasted| columns.push(row(1, lasted)));
     }
 
     fn stretches(columns: NoiseColumns) -> Vec<(NoiseClass, [i64; 2])> {
@@ -416,8 +465,8 @@ mod tests {
         let mut of = OfCore { number: 1, core: Core::keeping_switches(), told: None, read: [0; 2] };
         let mut counted = Counted::since(190_000, vec![0, 1]);
         let mut arrived = Vec::new();
-        for line in [switch(400_000, 0), switch(1_000_000, 9).replace("first-10468", "task8-8    ")] {
-            of.core.take(line.as_bytes(), &mut |lasted| arrived.push(row(1, lasted)));
+        for event in [switch(400_000, [1, 0]), switch(1_000_000, [8, 9])] {
+            of.core.take(event, &mut |lasted| arrived.push(row(1, lasted)));
         }
         let (arrived, _) = arrived.into_iter().partition::<Vec<_>, _>(|row| row.class == NoiseClass::Arrived);
         counted.arrived = arrived.clone();
@@ -493,11 +542,11 @@ mod tests {
     fn an_overrun_ends_what_is_known_and_it_is_known_again_from_the_next_switch_on() {
         let mut of = OfCore { number: 1, core: Core::default(), told: None, read: [300, 200] };
         let mut columns = NoiseColumns::default();
-        take(&mut of, &switch(100, 7), &mut columns);
+        take(&mut of, switch(100, [1, 7]), &mut columns);
         of.lose(400, "5 events that found no room".into(), &mut columns);
         of.read = [600, 500];
         of.tell(500, &mut columns);
-        take(&mut of, &switch(450, 8), &mut columns);
+        take(&mut of, switch(450, [7, 8]), &mut columns);
         of.tell(500, &mut columns);
         of.tell(700, &mut columns);
         let expected = [
