@@ -103,7 +103,7 @@ pub use late_pools::{LateStage, LateTrace};
 pub use limits::{Limit, LimitBreaker, LimitTicks, LimitVerdict, MOST_WORST, Undecided};
 pub use machines::{Machines, only_related};
 pub use messages::{MessagePair, Passages, Told, own_send};
-pub use noise::{Neighbour, StageNoise, noise_of_slow};
+pub use noise::{HostNoise, Neighbour, StageNoise, noise_of_slow};
 pub use null_points::unstamped_point;
 pub use over_time::{OverTime, TimeWindow, Trend};
 pub use overhead::{Added, FEWEST_PAIRS, added};

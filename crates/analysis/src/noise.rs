@@ -2,8 +2,8 @@
 //!
 //! Idea: a trace is disturbed in a stage if, between its two stamps, a task that took none of its stamps had a core on
 //! which the thread of one of the two ran between them, or an interrupt, a softirq or a page fault held up that thread.
-//! A whole is disturbed if a stage of its path is. Assumes: nothing; the rows are compared with raw ticks of the same
-//! counter.
+//! A whole is disturbed if a stage of its path is. Assumes: rows tell the truth, as far as a run with `[noise]` states
+//! (`tickscope show --assumptions`); they are compared with raw ticks of the same counter.
 //! Guarantees: a trace that nothing is known to have disturbed, and of which something is not known, counts as unknown
 //! and is in no figure of those without; nothing is removed: the figures of all stand beside. Deliberately absent:
 //! whether it would have been faster.
@@ -11,11 +11,11 @@
 mod cores;
 pub(crate) mod pauses;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tickscope_store::{Channel, Run};
+use tickscope_store::{Channel, NoiseClass, NoiseRow, Run};
 use tickscope_tick::Clock;
 use tickscope_trace::{Attribute, Layout, Quantile, QuantileBounds, StageRole, StageValues};
 
@@ -182,6 +182,28 @@ impl Noise {
         let Self { known, stages, .. } = self;
         let stages = layout.stages().iter().zip(stages);
         stages.map(|(stage, of)| of.finish(stage.name.clone(), &known)).collect()
+    }
+}
+
+/// Cores of one host by its rows alone, without a run.
+#[derive(Debug)]
+pub struct HostNoise(Cores);
+
+impl HostNoise {
+    /// By its rows, in any order.
+    pub fn of(rows: impl Iterator<Item = NoiseRow>) -> Self {
+        Self(Cores::of(rows))
+    }
+
+    /// Classes and names of all that disturbed the threads of two stamps between them; `None`: not known. `ends`: tick
+    /// and thread of each stamp; `own`: threads that disturb nobody.
+    pub fn between(&self, ends: [(i64, i32); 2], own: &[i32]) -> Option<BTreeSet<&(NoiseClass, String)>> {
+        let mut found = BTreeSet::new();
+        let ends = ends.map(|(tick, thread)| Stamped { tick, thread });
+        self.0.between(ends, own, |name, _| {
+            found.insert(self.0.name(name));
+        })?;
+        Some(found)
     }
 }
 

@@ -433,6 +433,8 @@ fn stretch(core: i32, class: NoiseClass, [begin, end]: [i64; 2], what: String) -
 
 #[cfg(test)]
 mod tests {
+    mod simulated;
+
     use tickscope_host::kernel_trace::TaskName;
 
     use super::*;
