@@ -5,6 +5,7 @@ mod site;
 use serde_json::Value;
 use site::{Ended, Experiment, Site, cannot_record_noise, few_or_all, noise, tickscope, udp_echo};
 use tickscope_host::trace_instance::left;
+use tickscope_store::{NoiseClass, NoiseRow};
 
 /// The demo's kind, with the server and a neighbour that never sleeps on core 0, and the client on core 1: whenever the
 /// server waits, the neighbour has its core.
@@ -69,6 +70,10 @@ fn e2e_a_busy_neighbour_on_the_targets_core_is_named_and_all_figures_stay() {
     let lacking = stages.saturating_sub(wholes);
     assert!(of_wholes + lacking >= of_stages, "a whole has what its stages have, but for {lacking}: {whole:#}");
     slow_traces_are_a_part(&site, &table);
+    let recorded: Vec<NoiseRow> = site.opened().noise("busy").unwrap().found.rows().collect();
+    let is_lost = |row: &NoiseRow| row.class == NoiseClass::Lost && row.what.contains("not understood");
+    assert!(!recorded.is_empty());
+    assert_eq!(recorded.iter().find(|row| is_lost(row)), None, "all that the kernel traced is understood");
     let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
     // Who took most of a busy machine is for the machine to say.
     let most = neighbours[0]["name"].as_str().unwrap();

@@ -273,7 +273,9 @@ impl PageFormat {
             let extended = |high: u32| (i64::from(high) << 27) + since;
             let [record, end] = match kind {
                 PADDING if since == 0 => return Some(()),
-                PADDING => return None, // a record that was taken back: no event of ours has a filter that does so
+                // The rest of a page without room for a record. One that was taken back has more behind it: no event of
+                // ours has a filter that does so.
+                PADDING => return (at + 4 + word(at + 4)? as usize >= data.len()).then_some(()),
                 TIME_EXTEND => {
                     tick += extended(word(at + 4)?);
                     at += 8;
@@ -425,6 +427,10 @@ mod tests {
         assert_eq!(read(&page(5, 1 << 31, &small(0, &timer()))), lost);
         let padded = [small(0, &timer()), word(29, 0), vec![1; 40]].concat();
         assert_eq!(read(&page(5, 0, &padded)), lost[1..]);
+        let filled = [small(0, &timer()), word(29, 1), vec![8, 0, 0, 0, 7, 7, 7, 7]].concat();
+        assert_eq!(read(&page(5, 0, &filled)), lost[1..], "a rest without room");
+        let taken_back = [&filled[..], &small(3, &timer())].concat();
+        assert_eq!(read(&page(5, 0, &taken_back)), [lost[1], NOT_UNDERSTOOD]);
         let whole = page(5, 0, &small(0, &timer()));
         for cut in 0..whole.len() {
             assert_eq!(read(&whole[..cut]), [NOT_UNDERSTOOD], "{cut}");

@@ -1,7 +1,9 @@
 //! The kernel's trace read as pages says what the kernel's own text of the same trace says, event by event.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs;
+use std::path::Path;
 
 use tickscope_host::kernel_trace::{Departure, TaskName, TraceEvent};
 use tickscope_host::trace_instance::{TraceEvents, TraceInstance};
@@ -89,16 +91,24 @@ fn pages_of_the_kernels_trace_say_what_its_text_says() {
         Ok(instance) => instance,
         Err(why) => return println!("not tried: {why}"),
     };
-    for seconds in ["0"; 20].into_iter().chain(["0.2"]) {
-        // Switches, faults, programs that run, and a pause longer than the difference that an event has room for.
-        assert!(std::process::Command::new("sleep").arg(seconds).status().unwrap().success());
-    }
-    instance.stop().unwrap();
     let own = format!("tickscope-{}-", std::process::id());
     let mut folders = fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
     let folder = folders.find(|entry| entry.file_name().to_string_lossy().starts_with(&own)).unwrap().path();
+    let mut kinds = BTreeSet::new();
+    // Pages are read while they fill. Switches, faults, programs that run, and a pause longer than the difference that
+    // an event has room for.
+    for seconds in ["0"; 30].into_iter().chain(["0.2", "0"]) {
+        fs::write(folder.join("tracing_on"), "1").unwrap();
+        assert!(std::process::Command::new("sleep").arg(seconds).status().unwrap().success());
+        instance.stop().unwrap();
+        compare(&mut instance, &folder, &mut kinds);
+    }
+    assert!(["switch", "exec", "fault"].iter().all(|event| kinds.contains(event)), "{kinds:?}");
+}
+
+/// Takes what was traced, and compares it.
+fn compare(instance: &mut TraceInstance, folder: &Path, kinds: &mut BTreeSet<&'static str>) {
     let cores: Vec<u32> = instance.cores().collect();
-    let mut kinds = std::collections::BTreeSet::new();
     for (at, core) in cores.into_iter().enumerate() {
         let text = fs::read(folder.join(format!("per_cpu/cpu{core}/trace"))).unwrap();
         let text = String::from_utf8_lossy(&text);
@@ -115,5 +125,4 @@ fn pages_of_the_kernels_trace_say_what_its_text_says() {
         assert_eq!(expected.len(), found.len(), "core {core}");
         kinds.extend(found.into_iter().map(|(event, ..)| event));
     }
-    assert!(["switch", "exec", "fault"].iter().all(|event| kinds.contains(event)), "{kinds:?}");
 }
