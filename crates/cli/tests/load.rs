@@ -217,11 +217,12 @@ fn e2e_a_target_that_goes_away_in_mid_load_ends_it_with_its_reason() {
         let mut some = [0; 1000];
         stream.read_exact(&mut some).unwrap();
     });
-    let mut command = load("tcp", address, &["--rate", "2000", "--seconds", "60"]);
+    let mut command = load("tcp", address, &["--rate", "2000", "--seconds", "60", "--size", "100"]);
     let ended = Ended::of(&mut command);
     ended.said(1, &["before its time", "was lost"]);
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     assert!(found["ended"].as_str().unwrap().contains("lost") && found["unsent"].as_u64().unwrap() > 0, "{found:#}");
+    assert_eq!(found["bytes"].as_u64().unwrap(), 100 * found["sent"].as_u64().unwrap(), "{found:#}");
 }
 
 #[test]

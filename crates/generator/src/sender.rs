@@ -189,7 +189,9 @@ impl Sending<'_> {
         let mut pacer = Pacer::new(due, || self.clock.now(), self.clock.ticks(self.plan.late) as u64);
         let (mut blocked, mut number, mut bytes, mut ended) = (Blocked::default(), 0, 0, None);
         let most_at_once = batches.as_ref().map_or(MOST_AT_ONCE, |_| Batches::most(frames.longest()));
-        while let Some(first) = self.next(&mut pacer).filter(|_| ended.is_none()) {
+        while ended.is_none()
+            && let Some(first) = self.next(&mut pacer)
+        {
             let most = if link.takes_one_by_one() { 1 } else { most_at_once.min(frames.in_one_piece(number)) };
             let (mut release, from) = (Some(first), number);
             while let Some(due) = release {
