@@ -1,6 +1,6 @@
 #!/bin/sh
 # broker.sh ADDRESS PORT: one broker of Kafka (KRaft) on PORT, its controller on PORT + 1, until SIGTERM; what it stores
-# goes with it. A topic has two partitions, and is made for whoever asks for it.
+# goes with it. A topic has two partitions, and is made for whoever asks for it. One that ends by itself ends this with its status.
 set -eu
 kafka="$(cd "$(dirname "$0")/../.." && pwd)/build/kafka/lib/*"
 data=$(mktemp -d)
@@ -19,5 +19,7 @@ java -Xmx256m -cp "$kafka" kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X8
 java -Xmx512m -cp "$kafka" kafka.Kafka "$data/server.properties" 2> /dev/null &
 broker=$!
 trap 'kill $broker; wait $broker || true; rm -rf "$data"; exit 0' TERM INT
-wait $broker || true
+status=0
+wait $broker || status=$?
 rm -rf "$data"
+exit $status

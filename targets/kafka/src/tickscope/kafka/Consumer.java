@@ -1,57 +1,26 @@
 package tickscope.kafka;
 
-import java.time.Duration;
-import java.util.List;
-import java.util.Properties;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import tickscope.Ordering;
 import tickscope.Point;
 
 /**
  * Reads a topic of Kafka until it has as many records as are wanted: {@code Consumer BROKER TOPIC COUNT}. Each record begins with
- * its id, 64 bits with the lowest byte first. Prints {@code ready} once it reads.
+ * its id, 64 bits with the lowest byte first. Prints {@code ready} once it reads; ends with 1 where the broker has gone.
  */
 public final class Consumer {
     private static final Point RECEIVED = Point.of("received", Ordering.AFTER);
 
     private Consumer() {}
 
-    public static void main(String[] words) throws InterruptedException {
+    public static void main(String[] words) throws Exception {
         if (words.length != 3) {
             System.err.println("usage: Consumer BROKER TOPIC COUNT");
             System.exit(2);
         }
-        Properties settings = new Properties();
-        settings.put("bootstrap.servers", words[0]);
-        settings.put("fetch.min.bytes", "1");
-        long wanted = Long.parseLong(words[2]);
-        ByteArrayDeserializer bytes = new ByteArrayDeserializer();
-        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings, bytes, bytes)) {
-            List<TopicPartition> partitions = partitions(consumer, words[1]);
-            while (partitions.isEmpty()) { // asking makes it
-                Thread.sleep(100);
-                partitions = partitions(consumer, words[1]);
-            }
-            consumer.assign(partitions);
-            consumer.seekToBeginning(partitions);
-            partitions.forEach(consumer::position);
+        try (Topic topic = new Topic(words[0], words[1])) {
             System.out.println("ready");
-            for (long received = 0; received < wanted; ) {
-                for (ConsumerRecord<byte[], byte[]> found : consumer.poll(Duration.ofMillis(100))) {
-                    RECEIVED.stamp(idOf(found.value()));
-                    received++;
-                }
-            }
+            topic.read(Long.parseLong(words[2]), tuple -> RECEIVED.stamp(idOf(tuple)));
         }
-    }
-
-    private static List<TopicPartition> partitions(KafkaConsumer<?, ?> consumer, String topic) {
-        return consumer.partitionsFor(topic, Duration.ofMinutes(1)).stream()
-                .map(found -> new TopicPartition(found.topic(), found.partition()))
-                .toList();
     }
 
     private static long idOf(byte[] tuple) {
