@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -87,8 +88,13 @@ def run_of(text, tickscope, folder, started=False):
     return subprocess.Popen(words, **pipes) if started else subprocess.run(words, check=False, **pipes)
 
 
+HAS_KAFKA = pytest.mark.skipif(
+    not (IS_HERE and (TREE / "build/kafka.jar").exists()), reason="Storm or Kafka is not here. Run make storm kafka"
+)
+
+
 @HAS_STORM
-@pytest.mark.parametrize("name", ["ysb", "ysb-factory", "ysb-workers"])
+@pytest.mark.parametrize("name", ["ysb", "ysb-factory", "ysb-workers", pytest.param("ysb-kafka", marks=HAS_KAFKA)])
 def test_e2e_every_window_is_right_and_each_operator_has_its_time(name, tickscope, tmp_path):
     if name == "ysb-workers" and os.geteuid() != 0:
         pytest.skip("network namespaces need root")
@@ -99,6 +105,9 @@ def test_e2e_every_window_is_right_and_each_operator_has_its_time(name, tickscop
     assert counts["deserialise"] == counts["filter"] == 10_000
     views = recount.recounted(TREE / "build/storm", 10_000)[0]
     assert counts["project"] == counts["join"] == counts["count"] == views
+    if name == "ysb-kafka":
+        assert stages["load.send>load.reply"] == stages["load.send>storm.received"] == 10_000
+        assert stages["storm.count-out>storm.stored"] == views
 
 
 def test_what_a_part_costs_is_of_its_own_round_and_has_the_interval_of_the_sign_test():
@@ -237,6 +246,29 @@ def test_e2e_a_killed_worker_ends_the_run_with_that_reason_and_what_all_stamped_
     assert json.loads(shown.stdout)["lost"] == 0, out
     counts = {stage["stage"]: stage["count"] for stage in json.loads(shown.stdout)["stages"]}
     assert counts["first.filter-in>first.filter-out"] > 0 and counts["second.count-in>second.count-out"] > 0
+
+
+@HAS_KAFKA
+def test_e2e_a_broker_that_dies_ends_the_run_with_that_reason_and_how_many_events_were_read(tickscope, tmp_path):
+    text = (TREE / "experiments/ysb-kafka.toml").read_text()
+    text = text.replace("seconds = 10\n", "seconds = 60\n").replace('"10000"', '"60000"')
+    run = run_of(text, tickscope, tmp_path, started=True)
+    try:
+        while not list((tmp_path / "run/stamps/node=storm/point=count-in").glob("*.parquet")):
+            assert run.poll() is None, run.communicate()  # at the latest at its ready_timeout
+            time.sleep(0.05)
+        (broker,) = processes("kafka.Kafka\0", str(tmp_path / "run"))
+        os.kill(broker, signal.SIGKILL)
+        err = run.communicate(timeout=300)[1]
+    finally:
+        run.terminate()
+        run.wait()
+    assert run.returncode == 1 and "broker failed with" in err, err
+    read = int(re.search(r"does not answer any more: expected 60000 records, found (\d+)", err)[1])
+    shown = subprocess.run([tickscope, "show", tmp_path / "run", "--json"], capture_output=True, check=False)
+    assert json.loads(shown.stdout)["lost"] == 0, shown
+    counts = {stage["stage"]: stage["count"] for stage in json.loads(shown.stdout)["stages"]}
+    assert 0 < read == counts["load.send>storm.received"] <= counts["load.due>load.send"] < 60_000
 
 
 @HAS_STORM

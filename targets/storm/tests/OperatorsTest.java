@@ -1,7 +1,7 @@
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import java.util.HashMap;
-import java.util.Map;
+import java.util.ArrayList;
+import java.util.List;
 import tickscope.storm.Operators;
 import tickscope.storm.Operators.Event;
 import tickscope.storm.Operators.Join;
@@ -36,20 +36,32 @@ final class OperatorsTest {
         expect(null, join.campaign(new Event(1, "none", "view", 0).projected()));
 
         Windows windows = new Windows();
-        windows.count("a", 9_999);
-        windows.count("a", 10_000);
-        windows.count("a", 19_999);
-        windows.count("b", 0);
-        expect(Map.of("a 0", 1L, "a 1", 2L, "b 0", 1L), flushed(windows));
-        expect(Map.of(), flushed(windows));
-        windows.count("a", 10_000);
-        expect(Map.of("a 1", 1L), flushed(windows));
+        windows.count(4, "a", 9_999);
+        windows.count(2, "a", 10_000);
+        windows.count(3, "a", 19_999);
+        windows.count(1, "b", 0);
+        expect(List.of("a 0: 1", "a 1: 2", "b 0: 1", 4L, 2L, 3L, 1L), flushed(windows));
+        expect(List.of(), flushed(windows));
+        windows.count(5, "a", 10_000);
+        expect(List.of("a 1: 1", 5L), flushed(windows));
+        for (long id = 0; id < 3_000; id++) {
+            windows.count(id, "a", 0);
+        }
+        List<Object> many = flushed(windows);
+        expect(List.of("a 0: 3000", 0L, 2_999L, 3_001), List.of(many.get(0), many.get(1), many.get(3_000), many.size()));
     }
 
-    private static Map<String, Long> flushed(Windows windows) {
-        Map<String, Long> counts = new HashMap<>();
-        windows.flush((campaign, window, views) -> counts.merge(campaign + " " + window, views, Long::sum));
-        return counts;
+    /** Counts, sorted, up to the first id; then what comes in its order. */
+    private static List<Object> flushed(Windows windows) {
+        List<Object> all = new ArrayList<>();
+        windows.flush((campaign, window, views) -> {
+            int at = all.size();
+            while (at > 0 && all.get(at - 1) instanceof String before && before.compareTo(campaign + " " + window) > 0) {
+                at--;
+            }
+            all.add(at, campaign + " " + window + ": " + views);
+        }, all::add);
+        return all;
     }
 
     private static void refused(String line) {

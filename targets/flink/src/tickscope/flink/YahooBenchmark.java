@@ -57,7 +57,7 @@ public final class YahooBenchmark {
         DataStream<Event> views = operator(events, "filter", Event.class, Actors.filter());
         DataStream<Projected> projected = operator(views, "project", Projected.class, Actors.project());
         DataStream<Actors.Joined> joined = operator(projected, "join", Actors.Joined.class, Actors.join(redis));
-        operator(joined, "count", String.class, Actors.count(redis, () -> {}));
+        operator(joined, "count", String.class, Actors.count(redis, Actors.NOBODY, () -> {}));
     }
 
     private static <I, O> DataStream<O> operator(DataStream<I> before, String name, Class<O> gives, Actor.Making making) {

@@ -1,6 +1,8 @@
 package tickscope.storm;
 
 import java.io.Serializable;
+import java.util.function.LongConsumer;
+import java.util.function.Supplier;
 import tickscope.storm.Operators.Event;
 import tickscope.storm.Operators.Join;
 import tickscope.storm.Operators.Projected;
@@ -46,10 +48,19 @@ public final class Actors {
         };
     }
 
-    /** Views by campaign and window, added to Redis once a second and at the end, which it says there and here. */
-    public static Actor.Making count(Place redis, Ending ending) {
-        return () -> new Count(redis.redis(), ending);
+    /**
+     * Views by campaign and window, added to Redis once a second and at the end, which it says there and here; {@code stored}
+     * hears of each view once Redis has it.
+     */
+    public static Actor.Making count(Place redis, Hearing stored, Ending ending) {
+        return () -> new Count(redis.redis(), stored.get(), ending);
     }
+
+    /** Makes who hears of ids, where it runs. */
+    public interface Hearing extends Supplier<LongConsumer>, Serializable {}
+
+    /** Who hears of them and does nothing. */
+    public static final Hearing NOBODY = () -> id -> {};
 
     /** Is called once the stream has ended and all is counted. */
     public interface Ending extends Runnable, Serializable {}
@@ -81,12 +92,14 @@ public final class Actors {
 
     private static final class Count implements Actor {
         private final Redis redis;
+        private final LongConsumer stored;
         private final Ending ending;
         private final Windows windows = new Windows();
         private long flushed = System.nanoTime();
 
-        Count(Redis redis, Ending ending) {
+        Count(Redis redis, LongConsumer stored, Ending ending) {
             this.redis = redis;
+            this.stored = stored;
             this.ending = ending;
         }
 
@@ -98,7 +111,7 @@ public final class Actors {
         @Override
         public Object of(Object tuple) {
             Joined event = (Joined) tuple;
-            windows.count(event.campaign(), event.timeMs());
+            windows.count(event.id(), event.campaign(), event.timeMs());
             if (System.nanoTime() - flushed > FLUSH_NS) {
                 flush();
             }
@@ -106,8 +119,10 @@ public final class Actors {
         }
 
         private void flush() {
-            windows.flush((campaign, window, views) ->
-                    redis.ask("HINCRBY", campaign, Long.toString(window), Long.toString(views)));
+            windows.flush(
+                    (campaign, window, views) ->
+                            redis.ask("HINCRBY", campaign, Long.toString(window), Long.toString(views)),
+                    stored);
             flushed = System.nanoTime();
         }
 

@@ -109,7 +109,8 @@ public final class ClusterNode {
         config.put(Placement.KEY, placement);
         System.setProperty("storm.jar", home.resolveSibling("../storm.jar").normalize().toString());
         StormSubmitter.submitTopology("ysb", config,
-                YahooBenchmark.topology(hosts.get(0), Integer.parseInt(words.get(2)), 0, redis));
+                YahooBenchmark.topology(
+                        new Lines.Connection(hosts.get(0), Integer.parseInt(words.get(2))), Actors.NOBODY, redis));
         Redis asked = redis.redis();
         await(asked, List.of("listening", "failed"));
         System.out.println("ready");

@@ -14,8 +14,8 @@ import tickscope.Ordering;
 import tickscope.storm.Redis.Place;
 
 /**
- * Lines of a TCP connection as tuples; once it has ended, {@link #END} as the last. What finds no room in its queue
- * stays in the socket, so that a sender is held up and nothing is lost.
+ * Lines of a source as tuples; once it has ended, {@link #END} as the last. What finds no room in its queue stays where
+ * the source has it, so that nothing is lost.
  */
 final class LineSpout extends BaseRichSpout {
     static final byte[] END = {};
@@ -24,15 +24,13 @@ final class LineSpout extends BaseRichSpout {
     private static final LongConsumer RECEIVED = Mark.of("received", Ordering.AFTER);
     private static final LongConsumer EMITTED = Mark.of("emitted", Ordering.BEFORE);
 
-    private final String host;
-    private final int port;
+    private final Lines.Source source;
     private final Place redis;
     private transient BlockingQueue<byte[]> lines;
     private transient SpoutOutputCollector collector;
 
-    LineSpout(String host, int port, Place redis) {
-        this.host = host;
-        this.port = port;
+    LineSpout(Lines.Source source, Place redis) {
+        this.source = source;
         this.redis = redis;
     }
 
@@ -48,7 +46,7 @@ final class LineSpout extends BaseRichSpout {
 
     private void read() {
         try {
-            Lines.read(host, port, redis, line -> {
+            source.read(redis, line -> {
                 RECEIVED.accept(Lines.idOf(line));
                 lines.put(line);
             });
@@ -56,7 +54,7 @@ final class LineSpout extends BaseRichSpout {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (Exception e) {
-            YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e);
+            YahooBenchmark.fail(redis, "cannot read lines at " + source + ": " + e);
         }
     }
 

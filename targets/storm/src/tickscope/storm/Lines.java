@@ -4,12 +4,13 @@ import java.io.BufferedInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.Serializable;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import tickscope.storm.Redis.Place;
 
-/** The lines of a TCP connection, each an event with its id as 19 digits in front. */
+/** Lines, each an event with its id as 19 digits in front, and those of a TCP connection. */
 public final class Lines {
     private static final int ID_AT = "{\"id\": \"".length();
     private static final int ID_DIGITS = 19;
@@ -20,6 +21,25 @@ public final class Lines {
     public interface Taker {
         /** The next. */
         void take(byte[] line) throws Exception;
+    }
+
+    /** Where lines come from. */
+    interface Source extends Serializable {
+        /** Gives them to {@code taker}, and returns at their end; {@code first_ns} in Redis is when the first was there. */
+        void read(Place redis, Taker taker) throws Exception;
+    }
+
+    /** Those of one connection to that port. */
+    record Connection(String host, int port) implements Source {
+        @Override
+        public void read(Place redis, Taker taker) throws Exception {
+            Lines.read(host, port, redis, taker);
+        }
+
+        @Override
+        public String toString() {
+            return host + ":" + port;
+        }
     }
 
     /** The id in a line. */

@@ -3,8 +3,10 @@ package tickscope.storm;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.io.Serializable;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.LongConsumer;
 import java.util.function.UnaryOperator;
 
 /**
@@ -126,17 +128,27 @@ public final class Operators {
     /** Views by campaign and window that were not flushed yet. */
     public static final class Windows {
         private final Map<String, Map<Long, Long>> counts = new HashMap<>();
+        private long[] ids = new long[1024];
+        private int counted;
 
         /** Counts an event. */
-        public void count(String campaign, long timeMs) {
+        public void count(long id, String campaign, long timeMs) {
             counts.computeIfAbsent(campaign, unused -> new HashMap<>()).merge(timeMs / WINDOW_MS, 1L, Long::sum);
+            if (counted == ids.length) {
+                ids = Arrays.copyOf(ids, 2 * counted);
+            }
+            ids[counted++] = id;
         }
 
-        /** Gives away what was counted since the last time. */
-        public void flush(Flush flush) {
+        /** Gives away what was counted since the last time, and then the ids of that. */
+        public void flush(Flush flush, LongConsumer flushed) {
             counts.forEach((campaign, windows) ->
                     windows.forEach((window, views) -> flush.add(campaign, window, views)));
             counts.clear();
+            for (int at = 0; at < counted; at++) {
+                flushed.accept(ids[at]);
+            }
+            counted = 0;
         }
     }
 

@@ -6,16 +6,21 @@ import org.apache.storm.Config;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.topology.TopologyBuilder;
+import tickscope.Ordering;
 import tickscope.storm.Redis.Place;
 
 /**
- * The Yahoo streaming benchmark on Storm in local mode: {@code YahooBenchmark ADDRESS PORT REDIS-HOST REDIS-PORT
- * [THREADS]}. With THREADS an object factory of so many deserialises, each for a connection of its own, in place of the
- * first operator.
+ * The Yahoo streaming benchmark on Storm in local mode:
  *
- * <p>Reads events at that port, a line of JSON each, and counts views by campaign and window into Redis, which knows
- * the campaign of each ad. Ends once the connection did and all of it was counted: sets {@code done} in Redis, and prints a
- * line of JSON.
+ * <pre>
+ * YahooBenchmark ADDRESS PORT REDIS-HOST REDIS-PORT [THREADS]
+ * YahooBenchmark kafka BROKER TOPIC COUNT REDIS-HOST REDIS-PORT
+ * </pre>
+ *
+ * <p>Reads events at that port, or so many of a topic of Kafka, a line of JSON each, and counts views by campaign and window
+ * into Redis, which knows the campaign of each ad. With THREADS an object factory of so many deserialises, each for a
+ * connection of its own, in place of the first operator. Ends once the connection did, or the last was read, and all was
+ * counted: sets {@code done} in Redis, and prints a line of JSON. With Kafka a view passes {@code stored} once Redis has it.
  */
 public final class YahooBenchmark {
     private static final CountDownLatch DONE = new CountDownLatch(1);
@@ -44,8 +49,10 @@ public final class YahooBenchmark {
 
     /** Runs it to its end. */
     public static void main(String[] words) throws Exception {
-        if (words.length != 4 && words.length != 5) {
-            System.err.println("expected ADDRESS PORT REDIS-HOST REDIS-PORT [THREADS], found " + words.length + " words");
+        boolean byKafka = words.length == 6 && words[0].equals("kafka");
+        if (!byKafka && words.length != 4 && words.length != 5) {
+            System.err.println("expected ADDRESS PORT REDIS-HOST REDIS-PORT [THREADS], or kafka BROKER TOPIC COUNT"
+                    + " REDIS-HOST REDIS-PORT, found '" + String.join(" ", words) + "'");
             System.exit(2);
         }
         try {
@@ -54,10 +61,13 @@ public final class YahooBenchmark {
             System.err.println(e.getMessage());
             System.exit(2);
         }
-        Place redis = new Place(words[2], Integer.parseInt(words[3]));
+        int at = byKafka ? 4 : 2;
+        Place redis = new Place(words[at], Integer.parseInt(words[at + 1]));
         redis.redis().ask("PING");
-        int threads = words.length < 5 ? 0 : Integer.parseInt(words[4]);
-        StormTopology topology = topology(words[0], Integer.parseInt(words[1]), threads, redis);
+        StormTopology topology = byKafka
+                ? topology(new TopicLines(words[1], words[2], Long.parseLong(words[3])),
+                        () -> Mark.of("stored", Ordering.AFTER), redis)
+                : atPort(words[0], Integer.parseInt(words[1]), words.length < 5 ? 0 : Integer.parseInt(words[4]), redis);
         try (LocalCluster cluster = new LocalCluster()) {
             cluster.submitTopology("ysb", config(), topology);
             DONE.await();
@@ -82,18 +92,28 @@ public final class YahooBenchmark {
     /** Names of its operators, in their order. */
     static final List<String> OPERATORS = List.of("lines", "deserialise", "filter", "project", "join", "count");
 
-    static StormTopology topology(String host, int port, int threads, Place redis) {
-        TopologyBuilder topology = new TopologyBuilder();
-        if (threads > 0) {
-            topology.setSpout("deserialise", new FactorySpout(host, port, threads, redis), 1);
-        } else {
-            topology.setSpout("lines", new LineSpout(host, port, redis), 1);
-            operator(topology, redis, "deserialise", "lines", Actors.deserialise(redis));
+    /** A factory of so many threads, or none, reads at that port. */
+    private static StormTopology atPort(String host, int port, int threads, Place redis) {
+        if (threads == 0) {
+            return topology(new Lines.Connection(host, port), Actors.NOBODY, redis);
         }
+        TopologyBuilder topology = new TopologyBuilder();
+        topology.setSpout("deserialise", new FactorySpout(host, port, threads, redis), 1);
+        return counted(topology, Actors.NOBODY, redis);
+    }
+
+    static StormTopology topology(Lines.Source source, Actors.Hearing stored, Place redis) {
+        TopologyBuilder topology = new TopologyBuilder();
+        topology.setSpout("lines", new LineSpout(source, redis), 1);
+        operator(topology, redis, "deserialise", "lines", Actors.deserialise(redis));
+        return counted(topology, stored, redis);
+    }
+
+    private static StormTopology counted(TopologyBuilder topology, Actors.Hearing stored, Place redis) {
         operator(topology, redis, "filter", "deserialise", Actors.filter());
         operator(topology, redis, "project", "filter", Actors.project());
         operator(topology, redis, "join", "project", Actors.join(redis));
-        operator(topology, redis, "count", "join", Actors.count(redis, YahooBenchmark::end));
+        operator(topology, redis, "count", "join", Actors.count(redis, stored, YahooBenchmark::end));
         return topology.createTopology();
     }
 
