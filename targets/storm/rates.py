@@ -3,7 +3,9 @@
 For each form of an event (json, kryo, flat): how many events a second one thread takes that deserialises them itself,
 and out of a factory of N threads, in turn, a JVM each. Prints medians, and the median of the ratios of neighbouring
 runs with the interval between the second least and the second largest, which holds the true median in 97.9 of 100
-cases where there are ten. One JSON list at the end.
+cases where there are ten. Beside them the least processor time of an event, alone, and in the factory of the one that
+takes it and of all threads, which other programs change less than the rates; and the ratios that these come to where
+nothing else has the processors: two of them, and one for each thread. One JSON list at the end.
 """
 
 import argparse
@@ -27,6 +29,8 @@ def rate(form: str, threads: int, seconds: float) -> dict[str, float]:
 def measured(form: str, threads: int, runs: int, seconds: float) -> dict[str, object]:
     both = [[rate(form, of, seconds) for of in (0, threads)] for _ in range(runs)]
     pairs = [[one["rate"] for one in pair] for pair in both]
+    alone_ns = min(pair[0]["taker_ns"] for pair in both)
+    taker_ns, all_ns = (min(pair[1][of] for pair in both) for of in ("taker_ns", "all_ns"))
     alone, through = zip(*pairs, strict=True)
     ratios = sorted(b / a for a, b in pairs)
     out = 1 if runs >= 6 else 0  # of fewer the interval is from the least to the largest
@@ -39,6 +43,11 @@ def measured(form: str, threads: int, runs: int, seconds: float) -> dict[str, ob
         "factory": statistics.median(through),
         "ratio": statistics.median(ratios),
         "ratio_interval": [ratios[out], ratios[-1 - out]],
+        "alone_ns": alone_ns,
+        "taker_ns": taker_ns,
+        "all_ns": all_ns,
+        "ratio_of_two_processors": alone_ns / max(taker_ns, all_ns / 2),
+        "ratio_of_enough": alone_ns / max(taker_ns, (all_ns - taker_ns) / threads),
         "pairs": pairs,
     }
 
@@ -59,6 +68,11 @@ def main() -> int:
         alone, factory = (found[-1][of] / 1e6 for of in ("alone", "factory"))
         rates = f"alone {alone:.2f} M/s, {asked.threads} threads {factory:.2f} M/s"
         print(f"{form:5} {found[-1]['bytes']:4} bytes: {rates}, ratio {found[-1]['ratio']:.2f} [{low:.2f}, {high:.2f}]")
+        print(
+            "      processor time of an event: alone {alone_ns:.0f} ns; factory {all_ns:.0f} ns, {taker_ns:.0f} of them"
+            " of who takes it; so, where nothing else runs, a ratio of {ratio_of_two_processors:.2f} on two processors,"
+            " {ratio_of_enough:.2f} on {processors}".format(processors=asked.threads + 1, **found[-1])
+        )
         sys.stdout.flush()
     print(json.dumps(found))
     return 0

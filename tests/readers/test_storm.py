@@ -19,6 +19,7 @@ STORM = TREE / "targets/storm"
 sys.path.insert(0, str(STORM))
 import events
 import overhead
+import rates
 import recount
 
 NEEDS = [TREE / "build/storm.jar", TREE / "build/tickscope.jar", TREE / "build/storm/lines.jsonl"]
@@ -130,6 +131,22 @@ def test_what_a_part_costs_is_of_its_own_round_and_has_the_interval_of_the_sign_
     assert [round(percent[of], 6) for of in ("lo", "median", "hi")] == [-9, -5, -1], "one left out at either end"
     with pytest.raises(SystemExit, match="6 rounds or more, found 5"):
         overhead.sign_test(5)
+
+
+def test_what_a_factory_brings_is_told_by_rates_and_by_the_least_processor_time(monkeypatch):
+    # Of six rounds: what is alone, then what a factory of three threads gives.
+    alone = [{"rate": 100.0, "taker_ns": ns, "all_ns": ns + 1, "bytes": 9} for ns in (130, 120, 500, 125, 140, 150)]
+    factory = [
+        {"rate": rate, "taker_ns": taker, "all_ns": taker + 90, "bytes": 9}
+        for rate, taker in [(90.0, 70), (200.0, 60), (150.0, 900), (160.0, 65), (170.0, 80), (40.0, 61)]
+    ]
+    runs = iter([one for pair in zip(alone, factory, strict=True) for one in pair])
+    monkeypatch.setattr(rates, "rate", lambda *_: next(runs))
+    found = rates.measured("flat", 3, 6, 1)
+    assert (found["ratio"], found["ratio_interval"]) == (1.55, [0.9, 1.7])
+    assert [found[of] for of in ("alone_ns", "taker_ns", "all_ns")] == [120, 60, 150]
+    assert found["ratio_of_two_processors"] == 120 / 75, "all of the time, on two"
+    assert found["ratio_of_enough"] == 2, "who takes them has 60 ns, three threads 30 each"
 
 
 @HAS_STORM

@@ -2,6 +2,7 @@ package tickscope.storm;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -12,10 +13,11 @@ import tickscope.storm.Operators.Raw;
 /**
  * How many events a second one thread takes: {@code FactoryRate LINES json|kryo|flat THREADS BUCKET SECONDS}.
  *
- * <p>The events of that file are in memory, serialised, before the time begins, and it is measured the second time. With 0 threads the one that takes them
- * deserialises them itself, as a plain spout does; else an {@link ObjectFactory} of so many threads does. Every event is
- * looked at, and each thread's order is checked: one that is missing or out of order ends the program with 1. Prints a
- * line of JSON.
+ * <p>The events of that file are in memory, serialised, before the time begins, and it is measured the third time. With 0
+ * threads the one that takes them deserialises them itself, as a plain spout does; else an {@link ObjectFactory} of so many
+ * threads does. Every event is looked at, and each thread's order is checked: one that is missing or out of order ends the
+ * program with 1. Prints a line of JSON: besides the rate the processor time of an event, of the one that takes them and of
+ * the whole JVM, which a machine that has more to do changes less.
  */
 public final class FactoryRate {
     private static final long NAP_NS = 20_000;
@@ -34,16 +36,34 @@ public final class FactoryRate {
         long lengthNs = (long) (Double.parseDouble(words[4]) * 1e9);
         long taken = 0;
         double seconds = 0;
-        for (int round = 0; round < 2; round++) { // the first for the compiler of the JVM alone
+        Spent spent = null;
+        for (int round = 0; round < 3; round++) { // the first two for the compiler of the JVM alone
+            spent = Spent.now();
             long began = System.nanoTime();
             taken = threads == 0
                     ? alone(tuples, words[1], began + lengthNs)
                     : through(tuples, words[1], threads, Integer.parseInt(words[3]), began + lengthNs);
             seconds = (System.nanoTime() - began) / 1e9;
+            spent = spent.since();
         }
-        System.out.printf("{\"form\": \"%s\", \"threads\": %d, \"bytes\": %d, \"events\": %d, \"rate\": %.0f}%n",
-                words[1], threads, bytes, taken, taken / seconds);
+        System.out.printf("{\"form\": \"%s\", \"threads\": %d, \"bytes\": %d, \"events\": %d, \"rate\": %.0f,"
+                        + " \"taker_ns\": %.1f, \"all_ns\": %.1f}%n",
+                words[1], threads, bytes, taken, taken / seconds, (double) spent.taker() / taken,
+                (double) spent.all() / taken);
         System.exit(0);
+    }
+
+    /** Processor time in ns, of this thread and of the whole JVM. */
+    private record Spent(long taker, long all) {
+        static Spent now() {
+            return new Spent(ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime(),
+                    ProcessHandle.current().info().totalCpuDuration().orElseThrow().toNanos());
+        }
+
+        Spent since() {
+            Spent now = now();
+            return new Spent(now.taker - taker, now.all - all);
+        }
     }
 
     private static List<byte[]> serialised(Path lines, String form) throws Exception {
