@@ -160,6 +160,11 @@ pub fn search(demand: &Demand, path: &PathState) -> Result<CodingChoice, Error> 
             format!("a deadline of half a round trip and one interval or more on this path of {} ns", path.rtt_ns);
         return Err(Error::new(expected, format!("{} ns", demand.deadline_ns), "Deadline: make it longer"));
     }
+    if demand.most_redundancy() < 0.0 {
+        let expected =
+            format!("{} bit/s or more, which the payloads take alone", demand.packet_bits / demand.interval_ns * 1e9);
+        return Err(Error::new(expected, demand.rate_bps, "Rate: send less"));
+    }
     let (mut losses, mut packets) = (Losses::new(path.loss), Packets::new(path.loss));
     let mut best: Option<CodingChoice> = None;
     for k in 1..MOST_PACKETS {

@@ -291,6 +291,11 @@ fn what_no_coding_keeps_is_told_by_the_constraint_that_is_at_fault() {
     assert!(search(&demand, &lossy(0.05, 10.0)).is_ok());
     let text = told(Demand { rate_bps: 10e6, ..demand }, lossy(0.05, 10.0));
     assert!(text.contains("Rate:") && text.contains("room for 0.0417 at 10000000 bit/s"), "{text}");
+    // A link that the payloads alone are too much for: no residual loss would help.
+    for rate_bps in [9.5e6, 1e5, 20e3] {
+        let text = told(Demand { rate_bps, ..demand }, lossy(0.05, 10.0));
+        assert!(text.contains("Rate:") && text.contains("expected 9600000 bit/s or more"), "{text}");
+    }
     let text = told(demand, lossy(0.05, 101.0));
     assert!(text.contains("Deadline:"), "{text}");
     let text = told(demand, lossy(0.9, 97.0));
