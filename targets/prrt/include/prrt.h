@@ -32,7 +32,7 @@ typedef struct prrt_receiver prrt_receiver;
 struct prrt_constraints {
     double residual_loss; /* share of payloads that may be missing at the deadline: above 0, below 1 */
     double rate_bps;      /* bits a second that the path takes; 0: nothing limits it */
-    int64_t deadline_ns;  /* from a payload's submission until it is of no use any more */
+    int64_t deadline_ns;  /* from a payload's submission until it is of no use any more, 60 s at most */
     int64_t detection_ns; /* how long the receiver takes to notice a loss: its reordered_ns and more */
     int64_t flush_ns;     /* how long a block waits for its next payload before it is cut short */
     int64_t pace_ns;      /* from one packet to the next at least; 0: none */

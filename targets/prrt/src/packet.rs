@@ -29,6 +29,8 @@ pub const MOST_ID: u64 = 1 << 53;
 /// Blocks that one feedback can speak of.
 pub const FEEDBACK_BLOCKS: usize = 8;
 
+/// The longest time to a deadline, microseconds: a packet that claims more is none, and no sender has more.
+pub(crate) const MOST_LEFT_US: u32 = 60_000_000;
 /// The largest number of a packet: more than a sender sends in a thousand years.
 const MOST_SEQUENCE: u64 = 1 << 60;
 

@@ -4,11 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::block::{Block, MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::Code;
-use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, Packet, PacketKind};
+use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, MOST_LEFT_US, Packet, PacketKind};
 use crate::seen::{Seen, Sight};
-
-/// The longest time to a deadline that a packet may claim.
-const MOST_LEFT_US: u32 = 60_000_000;
 
 /// Blocks of which nothing came that it knows at most: one packet makes it ask for as many.
 const MOST_MISSING: usize = 128;

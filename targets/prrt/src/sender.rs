@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use crate::block::{MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::{Code, Coding};
 use crate::estimate::{LossEstimate, upper_share};
-use crate::packet::{Feedback, HEADER_BYTES, Header, LENGTH_BYTES, MOST_ID, MOST_PAYLOAD_BYTES, Packet, PacketKind};
+use crate::packet::{
+    Feedback, HEADER_BYTES, Header, LENGTH_BYTES, MOST_ID, MOST_LEFT_US, MOST_PAYLOAD_BYTES, Packet, PacketKind,
+};
 use crate::search::{CodingChoice, Demand, PathState, search};
 use crate::{BlockState, Error};
 
@@ -33,7 +35,7 @@ pub struct SenderPlan {
     pub session: u32,
     /// Blocks and their parity.
     pub coding: Coding,
-    /// Nanoseconds from a payload's submission until it is of no use any more.
+    /// Nanoseconds from a payload's submission until it is of no use any more, a minute at most.
     pub deadline_ns: i64,
     /// Nanoseconds that a block waits for its next payload before it is cut short.
     pub flush_ns: i64,
@@ -125,10 +127,11 @@ struct Load {
 impl Sender {
     /// A sender that has sent nothing yet.
     pub fn new(plan: SenderPlan) -> Result<Self, Error> {
-        if plan.deadline_ns <= 0 || plan.flush_ns <= 0 || plan.pace_ns < 0 {
+        let is_deadline = (1..=i64::from(MOST_LEFT_US) * 1000).contains(&plan.deadline_ns);
+        if !is_deadline || plan.flush_ns <= 0 || plan.pace_ns < 0 {
             let found = format!("{}, {} and {} ns", plan.deadline_ns, plan.flush_ns, plan.pace_ns);
-            let expected = "a deadline and a time to flush above 0, and a pace of 0 or more";
-            return Err(Error::new(expected, found, "Give the times in nanoseconds"));
+            let expected = "a deadline above 0 of 60 s at most, a time to flush above 0, and a pace of 0 or more";
+            return Err(Error::new(expected, found, "Packets say no longer time than that"));
         }
         Ok(Self {
             plan,

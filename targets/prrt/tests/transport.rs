@@ -4,7 +4,7 @@ mod network;
 
 use network::{MS, Network, Way};
 use tickscope_prrt::{
-    Coding, Constraints, Header, LossModel, MOST_ID, Packet, PacketKind, Receiver, ReceiverPlan, SenderPlan,
+    Coding, Constraints, Header, LossModel, MOST_ID, Packet, PacketKind, Receiver, ReceiverPlan, Sender, SenderPlan,
 };
 
 fn plan(k: u8, schedule: &[u8]) -> SenderPlan {
@@ -381,6 +381,17 @@ fn a_constraint_that_no_coding_keeps_is_named_and_the_coding_stays() {
         network.submit();
     }
     assert_eq!(network.sender.counts().parity, parity + 1);
+}
+
+#[test]
+fn the_longest_deadline_is_one_that_packets_can_say() {
+    let with = |deadline_ns| SenderPlan { deadline_ns, ..plan(4, &[1]) };
+    let mut network = Network::new(with(60_000 * MS), RECEIVER, (Way::clean(MS), Way::clean(MS)), 9);
+    network.submit();
+    network.run_until(2 * MS);
+    assert_eq!((network.trips.len(), network.receiver.counts().malformed), (1, 0));
+    let refused = Sender::new(with(60_000 * MS + 1)).err().unwrap().to_string();
+    assert!(refused.contains("60 s at most, a time to flush above 0") && refused.contains("60000000001"), "{refused}");
 }
 
 /// 4000 payloads, one a millisecond, over ways of so many milliseconds, of which the first loses 5 %: parity that was

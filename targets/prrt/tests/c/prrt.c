@@ -117,6 +117,8 @@ static void misuse(void) {
     expect(!prrt_sender_new(7, NULL) && says("NULL"), "no constraints");
     wrong.residual_loss = 0;
     expect(!prrt_sender_new(7, &wrong) && says("residual_loss"), "no residual loss");
+    wrong = asked, wrong.deadline_ns = 60000000001;
+    expect(!prrt_sender_new(7, &wrong) && says("60 s at most"), "a deadline that no packet can say");
     wrong = asked, wrong.deadline_ns = 0;
     expect(!prrt_sender_new(7, &wrong) && says("deadline"), "no deadline");
     wrong = asked, wrong.rate_bps = -1;
