@@ -86,8 +86,9 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
         payload.first_chunk().into_iter().for_each(|id| hand_over_as(u64::from_be_bytes(*id), payload.clone()));
     };
     let lose = |socket: std::os::fd::BorrowedFd<'_>| options.lose.map_or(Ok(()), |share| filter::lose(socket, share));
+    let mut is_reset = false;
     match options.over {
-        Over::Tcp => receive_tcp(&TcpListener::bind(address)?, is_stopped, lose, hand_over_as)?,
+        Over::Tcp => is_reset = receive_tcp(&TcpListener::bind(address)?, is_stopped, lose, hand_over_as)?,
         #[cfg(feature = "quic")]
         Over::Quic => tickscope_prrt::quic::receive_quic(socket(address, false)?, is_stopped, lose, take)?,
         #[cfg(not(feature = "quic"))]
@@ -101,6 +102,6 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let taken = application.end()?;
     Ok(json!({
         "role": "receiver", "over": options.over.word(), "delivered": taken.delivered, "corrupt": taken.corrupt,
-        "untaken": untaken, "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
+        "untaken": untaken, "reset": is_reset, "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
     }))
 }

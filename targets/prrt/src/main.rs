@@ -357,7 +357,8 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     }
     let mut counts = sent(&link, &lateness, unsubmitted);
     let of = link.sender.counts();
-    let wire_bytes = of.bytes + (of.sources + of.parity) * UDP_HEADERS;
+    let left = of.sources + of.parity - link.refused_sends;
+    let wire_bytes = of.bytes - link.refused_bytes + left * UDP_HEADERS;
     counts["wire_bytes"] = wire_bytes.into();
     counts["overhead"] = (wire_bytes as f64 / (of.submitted * options.size as u64) as f64 - 1.0).into();
     counts["adaptation"] = adaptation.counts();
@@ -421,7 +422,8 @@ fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::
         "cut_short": counts.cut_short, "feedback": counts.feedback, "asked": counts.asked,
         "refused_asks": counts.refused_asks, "malformed": counts.malformed, "strangers": counts.strangers,
         "stale": counts.stale, "contradicting": counts.contradicting, "refused_sends": link.refused_sends,
-        "rtt_min_ns": link.sender.rtt_ns_min(), "late_sends_p50_ns": lateness.quantile_ticks(500),
+        "path_errors": link.path_errors, "rtt_min_ns": link.sender.rtt_ns_min(),
+        "late_sends_p50_ns": lateness.quantile_ticks(500),
         "schedule_faults": faults,
     })
 }
@@ -493,6 +495,7 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
         link.run()?;
     }
     let (counts, dropped, untaken) = (link.receiver.counts(), link.dropped, link.untaken);
+    let path_errors = link.path_errors;
     let kernel = by_kernel(link.kernel_counts());
     let taken = link.application.end()?;
     Ok(json!({
@@ -504,6 +507,6 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
         "malformed": counts.malformed, "strangers": counts.strangers, "replayed": counts.replayed,
         "stale": counts.stale, "contradicting": counts.contradicting, "superseded": counts.superseded,
         "too_late": counts.too_late, "undecodable": counts.undecodable, "vanished": counts.vanished,
-        "kernel": kernel,
+        "path_errors": path_errors, "kernel": kernel,
     }))
 }

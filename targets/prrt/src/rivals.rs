@@ -42,6 +42,8 @@ pub struct RivalSender {
     pub submitted: u64,
     /// Payloads that it did not take.
     pub refused_sends: u64,
+    /// Bytes of these.
+    refused_bytes: u64,
     datagram_bytes: u64,
     send: Channel,
     link_send: Channel,
@@ -93,6 +95,7 @@ impl RivalSender {
             link,
             submitted: 0,
             refused_sends: 0,
+            refused_bytes: 0,
             datagram_bytes: 0,
             send: Channel::open("send", Ordering::Before, Fields::Slim)?,
             link_send: Channel::open("link-send", Ordering::Before, Fields::Slim)?,
@@ -123,14 +126,17 @@ impl RivalSender {
         };
         self.link_sent.stamp(id);
         self.submitted += 1;
-        self.refused_sends += u64::from(taken.is_err());
+        if taken.is_err() {
+            self.refused_sends += 1;
+            self.refused_bytes += bytes.len() as u64;
+        }
         self.datagram_bytes += bytes.len() as u64;
         id as u64
     }
 
     /// Bytes on the wire so far, headers included.
     pub fn wire_bytes(&self) -> io::Result<u64> {
-        self.link.wire_bytes(self.submitted, self.datagram_bytes)
+        self.link.wire_bytes(self.submitted - self.refused_sends, self.datagram_bytes - self.refused_bytes)
     }
 }
 
@@ -150,19 +156,19 @@ pub fn receive_udp(socket: &UdpSocket, is_stopped: impl Fn() -> bool, mut take: 
 }
 
 /// The same of a stream, with `connected` called on the one connection that is taken; `take` gets the offset at which
-/// each ends, too.
+/// each ends, too. Answers whether the other end reset the connection.
 pub fn receive_tcp(
     listener: &TcpListener,
     is_stopped: impl Fn() -> bool,
     connected: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
     mut take: impl FnMut(u64, Vec<u8>),
-) -> io::Result<()> {
+) -> io::Result<bool> {
     let (mut stream, _) = loop {
         let mut watched = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor of a listener that lives, on the stack.
         let ready = unsafe { libc::poll(&mut watched, 1, LOOK.as_millis() as i32) };
         if is_stopped() {
-            return Ok(());
+            return Ok(false);
         }
         if ready > 0 {
             break listener.accept()?;
@@ -173,7 +179,8 @@ pub fn receive_tcp(
     let (mut held, mut buffer, mut end) = (Vec::new(), [0; 1 << 16], 0);
     while !is_stopped() {
         match stream.read(&mut buffer) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(true),
             Ok(length) => held.extend(&buffer[..length]),
             Err(e) if is_pause(&e) => {}
             Err(e) => return Err(e),
@@ -184,7 +191,7 @@ pub fn receive_tcp(
             held.drain(..bytes);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Bytes of the message that is there whole, its length included.

@@ -92,15 +92,42 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrived> {
     Ok(Arrived { length, from: Some(from), realtime_ns: None })
 }
 
-/// What was received; `None`: nothing is there. A refused connection, as of a peer that is not there yet, is nothing.
-fn there(received: io::Result<Arrived>) -> io::Result<Option<Arrived>> {
+/// What an ICMP message makes of a socket's next call (Linux, `icmp_err_convert` and `icmp_unreach`): any host on the
+/// path may send one, or forge it, so that none of them ends a stream.
+const PATH_ERRORS: [i32; 9] = [
+    libc::ENETUNREACH,
+    libc::EHOSTUNREACH,
+    libc::ENOPROTOOPT,
+    libc::ECONNREFUSED,
+    libc::EMSGSIZE,
+    libc::EOPNOTSUPP,
+    libc::EHOSTDOWN,
+    libc::ENONET,
+    libc::EPROTO,
+];
+
+/// What was received; `None`: nothing is there, or the path said that something did not arrive, which is counted.
+fn there(received: io::Result<Arrived>, path_errors: &mut u64) -> io::Result<Option<Arrived>> {
     match received {
         Ok(arrived) => Ok(Some(arrived)),
-        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => {
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(e) if e.raw_os_error().is_some_and(|number| PATH_ERRORS.contains(&number)) => {
+            *path_errors += 1;
             Ok(None)
         }
         Err(e) => Err(e),
     }
+}
+
+/// Has routers divide what is too large for their next link: all that a payload may be goes over any path.
+fn divide_on_path(socket: &UdpSocket) -> io::Result<()> {
+    let (off, bytes) = (libc::IP_PMTUDISC_DONT, size_of::<i32>() as u32);
+    // SAFETY: the kernel reads one number, which lives until the call returns, by its true length.
+    let set = unsafe {
+        let off = (&raw const off).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, off, bytes)
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Returns whether the kernel is to stamp packets: somebody asked for it, and what it stamps would be kept.
@@ -114,6 +141,10 @@ pub struct UdpSender {
     pub sender: Sender,
     /// Packets that the kernel did not take.
     pub refused_sends: u64,
+    /// Bytes of these.
+    pub refused_bytes: u64,
+    /// Messages of the path that something did not arrive.
+    pub path_errors: u64,
     socket: UdpSocket,
     clock: Stopwatch,
     waits: Waits,
@@ -132,9 +163,12 @@ impl UdpSender {
     /// Opens its points on this thread.
     pub fn new(socket: UdpSocket, sender: Sender, clock: Stopwatch, waits: Waits) -> io::Result<Self> {
         let open = |point: &str, ordering, fields| Channel::open(point, ordering, fields).map_err(io::Error::other);
+        divide_on_path(&socket)?;
         Ok(Self {
             sender,
             refused_sends: 0,
+            refused_bytes: 0,
+            path_errors: 0,
             socket,
             clock,
             waits,
@@ -207,7 +241,10 @@ impl UdpSender {
                 };
                 self.link_sent.stamp_with(sent.id, Extra { kind: sent.kind as i32, ..Extra::default() });
                 kernel.iter_mut().for_each(|kernel| kernel.collect(&self.socket));
-                self.refused_sends += u64::from(taken.is_err());
+                if taken.is_err() {
+                    self.refused_sends += 1;
+                    self.refused_bytes += self.bytes.len() as u64;
+                }
             }
             let Some(base) = self.sender.next_to_encode() else { return };
             block(&self.encode[0], base);
@@ -218,7 +255,9 @@ impl UdpSender {
 
     fn hear(&mut self) -> io::Result<bool> {
         let mut buffer = [0; MOST_DATAGRAM_BYTES + 1];
-        let Some(Arrived { length, .. }) = there(receive(&self.socket, &mut buffer))? else { return Ok(false) };
+        let Some(Arrived { length, .. }) = there(receive(&self.socket, &mut buffer), &mut self.path_errors)? else {
+            return Ok(false);
+        };
         if let Some(sequence) = self.sender.handle(&buffer[..length], self.clock.now()) {
             let extra = Extra { kind: PacketKind::Feedback as i32, ..Extra::default() };
             self.feedback_receive.stamp_with(sequence as i64, extra);
@@ -235,6 +274,8 @@ pub struct UdpReceiver<T> {
     pub dropped: u64,
     /// Payloads for which the application's queue had no room.
     pub untaken: u64,
+    /// Messages of the path that feedback did not arrive.
+    pub path_errors: u64,
     /// Who gets the payloads.
     pub application: Application<T>,
     socket: UdpSocket,
@@ -263,10 +304,12 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
         application: Application<T>,
     ) -> io::Result<Self> {
         let open = |point: &str, ordering, fields| Channel::open(point, ordering, fields).map_err(io::Error::other);
+        divide_on_path(&socket)?;
         Ok(Self {
             receiver,
             dropped: 0,
             untaken: 0,
+            path_errors: 0,
             application,
             socket,
             clock,
@@ -314,7 +357,9 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
             Some(kernel) => kernel.receive(&self.socket, &mut buffer),
             None => receive(&self.socket, &mut buffer),
         };
-        let Some(Arrived { length, from, realtime_ns }) = there(received)? else { return Ok(false) };
+        let Some(Arrived { length, from, realtime_ns }) = there(received, &mut self.path_errors)? else {
+            return Ok(false);
+        };
         let tick = self.counter.read(Ordering::After);
         if self.dropper.as_mut().is_some_and(LossProcess::loses) {
             self.dropped += 1;
@@ -354,5 +399,50 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
             self.feedback_send.stamp_with(sequence as i64, extra);
             let _ = self.socket.send_to(&self.bytes, peer); // lost feedback is no error: the next one has all of it
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::hand_over::HandOver;
+    use crate::{Coding, ReceiverPlan, SenderPlan};
+
+    #[test]
+    fn what_the_path_says_of_a_packet_is_counted_and_ends_no_stream() {
+        let mut count = 0;
+        let told = [libc::EHOSTUNREACH, libc::EMSGSIZE, libc::ENETUNREACH, libc::ECONNREFUSED, libc::EPROTO];
+        for (number, counted) in told.into_iter().zip(1..) {
+            assert!(there(Err(io::Error::from_raw_os_error(number)), &mut count).unwrap().is_none(), "{number}");
+            assert_eq!(count, counted);
+        }
+        assert!(there(Err(ErrorKind::WouldBlock.into()), &mut count).unwrap().is_none());
+        assert!(there(Err(io::Error::from_raw_os_error(libc::EBADF)), &mut count).is_err(), "no path is at fault");
+        assert_eq!(count, told.len() as u64);
+    }
+
+    fn divides(socket: &UdpSocket) -> bool {
+        let (mut set, mut bytes) = (-1, size_of::<i32>() as u32);
+        // SAFETY: the kernel writes one number into `set`, which has its bytes.
+        unsafe {
+            let at = (&raw mut set).cast();
+            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, at, &mut bytes);
+        }
+        set == libc::IP_PMTUDISC_DONT
+    }
+
+    #[test]
+    fn routers_may_divide_what_either_end_sends() {
+        let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (clock, coding) = (Stopwatch::start(), Coding::new(4, &[1]).unwrap());
+        let plan = SenderPlan { session: 7, coding, deadline_ns: 1000, flush_ns: 1000, pace_ns: 0 };
+        let sender = UdpSender::new(socket(), Sender::new(plan).unwrap(), clock, Waits::Poll).unwrap();
+        let application = Application::start(HandOver::Inline, 1, || Ok(|_, _: &mut u8| {})).unwrap();
+        let receiver = Receiver::new(ReceiverPlan { feedback_ns: 1000, reordered_ns: 1000, vanished_ns: 1000 });
+        let receiver = UdpReceiver::new(socket(), receiver, (clock, Waits::Poll), None, application).unwrap();
+        assert!(divides(&sender.socket) && divides(&receiver.socket));
+        receiver.application.end().unwrap();
     }
 }

@@ -113,10 +113,29 @@ fn e2e_a_receiver_is_not_impressed_by_what_is_no_packet() {
 #[test]
 fn e2e_a_sender_without_a_receiver_ends_in_time_and_says_that_nobody_answered() {
     let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port().to_string();
-    let (code, out, _) = ended(prrt(&["sender", "127.0.0.1", &port, "--rate", "200", "--seconds", "0.2"]));
+    let (code, out, _) = ended(prrt(&[
+        "sender",
+        "127.0.0.1",
+        &port,
+        "--rate",
+        "200",
+        "--seconds",
+        "0.2",
+        "--size",
+        "100",
+        "--k",
+        "1",
+        "--parity",
+        "1",
+    ]));
     let sender: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, count(&sender, "submitted"), count(&sender, "feedback")), (Some(0), 40, 0));
     assert!(sender["rtt_min_ns"].is_null());
+    // The kernel answers at once that nobody is there, and takes the next packet no more, which follows at once.
+    let sent = count(&sender, "sources") + count(&sender, "parity") - count(&sender, "refused_sends");
+    assert!(count(&sender, "refused_sends") > 20, "{sender}");
+    let wire_bytes = count(&sender, "wire_bytes");
+    assert!((sent * 172..=sent * 174).contains(&wire_bytes), "what did not leave is on no wire: {sender}");
 }
 
 #[test]
@@ -124,7 +143,8 @@ fn e2e_options_that_contradict_are_refused_with_what_helps() {
     for (words, says) in [
         (&["--k", "250", "--parity", "3,3"][..], "at most 255 packets a block"),
         (&["--size", "1427"], "--size of 8 to 1426 bytes, found 1427"),
-        (&["--deadline-ms", "0"], "a deadline and a time to flush above 0"),
+        (&["--deadline-ms", "0"], "a deadline above 0"),
+        (&["--deadline-ms", "61000"], "a deadline above 0 of 60 s at most"),
         (&["--rate", "0"], "a rate from 0.000001"),
         (&["--seconds", "1e9"], "--seconds of 0 to a day"),
         (&["--over", "udp", "--kernel", "1"], "--kernel of --over prrt, found --over udp"),
