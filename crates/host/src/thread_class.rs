@@ -9,12 +9,16 @@ pub fn be_called(what: &str) {
 }
 
 /// From now on it takes no core from a thread that works on it when it wakes up: whoever is measured goes on, and it
-/// gets its share at the next tick. No right is needed.
+/// gets its share at the next tick. No right is needed. A class that somebody gave it, as `chrt` does, is kept.
 pub fn let_others_go_first() {
     let of_batch = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads the parameter, which outlives the call; 0 is the calling thread. Where a sandbox refuses
     // it, all goes on as before.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const of_batch) };
+    unsafe {
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const of_batch);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -34,5 +38,18 @@ mod tests {
             started.join().unwrap()
         });
         assert_eq!(seen.join().unwrap(), ("tickscope-a-rol\n".to_owned(), libc::SCHED_BATCH));
+    }
+
+    #[test]
+    fn a_class_that_somebody_gave_a_thread_is_kept() {
+        let kept = std::thread::spawn(|| {
+            let idle = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the kernel reads the parameter, which outlives the call; 0 is the calling thread.
+            assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) }, 0);
+            let_others_go_first();
+            // SAFETY: as above.
+            unsafe { libc::sched_getscheduler(0) }
+        });
+        assert_eq!(kept.join().unwrap(), libc::SCHED_IDLE);
     }
 }
