@@ -156,7 +156,12 @@ impl Folder {
 
     /// How pages of these events are read; a folder of events stands for all of them.
     fn format<'a>(&self, events: impl Iterator<Item = &'a str>) -> Result<PageFormat, String> {
-        let read = |place: &Path| at_once(place).map_err(|e| format!("cannot read {}: {e}", place.display()));
+        let read = |place: &Path| {
+            let bytes = fs::read(place).map_err(|e| {
+                format!("cannot read {}: {e}. The kernel describes its events there to root", place.display())
+            })?;
+            Ok::<_, String>(String::from_utf8_lossy(&bytes).into_owned())
+        };
         let (all, mut described) = (self.0.join("events"), Vec::new());
         for event in events.map(|event| all.join(event)) {
             let within = fs::read_dir(&event).map_err(|e| format!("cannot list {}: {e}", event.display()))?;
@@ -176,10 +181,9 @@ impl Drop for Folder {
     }
 }
 
-/// A short file that the kernel writes anew for each call that reads it, or hands out once: pieces of several calls fit
-/// no other.
+/// A short file that the kernel writes anew for each call that reads it: pieces of several calls fit no other.
 fn at_once(file: &Path) -> io::Result<String> {
-    let mut bytes = [0; 1 << 14];
+    let mut bytes = [0; 1 << 12];
     let read = File::open(file)?.read(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes[..read]).into_owned())
 }

@@ -232,6 +232,10 @@ impl PageFormat {
         for (name, description) in events {
             let id = description.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
             let id = id.ok_or_else(|| unlike(&format!("an ID of {name}"), description))?;
+            if !description.lines().any(|line| line.trim_start().starts_with("print fmt:")) {
+                // It is the last line: a description without it is cut, and names of numbers are lacking.
+                return Err(unlike(&format!("a print fmt of {name}"), description));
+            }
             if let Some(record) = Record::of(name, description)? {
                 format.by_kind.insert(id, record);
             }
@@ -311,7 +315,10 @@ mod tests {
                           \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
 
     fn events() -> Vec<(String, String)> {
-        let of = |name: &str, id: u32, fields: &str| (name.into(), format!("name: {name}\nID: {id}\n{COMMON}{fields}"));
+        let of = |name: &str, id: u32, fields: &str| {
+            let format = if fields.contains("print fmt:") { "" } else { "\nprint fmt: \"\"" };
+            (name.into(), format!("name: {name}\nID: {id}\n{COMMON}{fields}{format}\n"))
+        };
         vec![
             of(
                 "sched_switch",
@@ -323,7 +330,8 @@ mod tests {
                  \tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n\
                  \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n\
                  \tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;\n\
-                 print fmt: \"%s\", __print_flags(REC->prev_state, { 0x00000001, \"S\" }, { 0x00000080, \"I\" })",
+                 print fmt: \"%s\", __print_flags(REC->prev_state, { 0x00000001, \"S\" }, \
+                 { 0x00000002, \"D\" }, { 0x00000080, \"I\" })",
             ),
             of("irq_handler_entry", 225, "\tfield:__data_loc char[] name;\toffset:12;\tsize:4;\tsigned:0;\n"),
             of(
@@ -411,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_switch_says_who_goes_who_comes_and_why_and_a_name_in_a_record_is_found() {
-        let data = [small(0, &switch(0x100)), small(1, &switch(0x81)), small(1, &switch(0))].concat();
+        let data = [small(0, &switch(0x100)), small(1, &switch(2)), small(1, &switch(0))].concat();
         let expected = ["7 switch 15 to -7 Some(Preempted)", "8 switch 15 to -7 Some(Waits)"];
         assert_eq!(read(&page(7, 0, &data))[..2], expected);
         let irq = record(225, &[27_i32.to_le_bytes(), (8_i32 << 16 | 16).to_le_bytes(), *b"vdev", *b"\0??\0"].concat());
@@ -454,9 +462,12 @@ mod tests {
         {
             assert!(refused(page, &events()).contains(what), "{page}");
         }
-        for (from, to, what) in
-            [("prev_state", "state", "prev_state"), ("common_pid", "pid", "common_pid"), ("ID: 372", "ID: x", "an ID")]
-        {
+        for (from, to, what) in [
+            ("prev_state", "state", "prev_state"),
+            ("common_pid", "pid", "common_pid"),
+            ("ID: 372", "ID: x", "an ID"),
+            ("print fmt: \"%u\"", "print f", "a print fmt of softirq_exit"),
+        ] {
             let changed: Vec<_> = events().into_iter().map(|(name, of)| (name, of.replace(from, to))).collect();
             assert!(refused(PAGE, &changed).contains(what), "{what}");
         }
