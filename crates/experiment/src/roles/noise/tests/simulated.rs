@@ -20,7 +20,7 @@ const TURN: i64 = 900_000;
 const THREADS: [(i32, &str); 5] = [(7, "client"), (9, "server"), (8, "busy"), (11, "other"), (12, "kworker/1:2")];
 const OWN: [i32; 2] = [7, 9];
 
-/// What the kernel leaves out.
+/// Events that a kernel leaves out of its trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LeftOut {
     Nothing,
@@ -256,14 +256,19 @@ struct Answers {
 
 fn ask(seed: u64, left_out: LeftOut, answers: &mut Answers) {
     let mut recording = Recording::of(Simulated::of(seed, left_out), 0, NoiseEvents::All);
-    while recording.kernel.now < RUN {
+    // Every other recorder is killed in mid-run, and what it told until then is asked.
+    let is_killed = recording.kernel.one_in(2);
+    let until = if is_killed { recording.kernel.below(RUN) } else { RUN };
+    while recording.kernel.now < until {
         recording.look().unwrap();
         if recording.kernel.one_in(4) {
             recording.tell();
         }
         recording.kernel.now += LOOK / 2 + recording.kernel.below(LOOK);
     }
-    recording.end().unwrap();
+    if !is_killed {
+        recording.end().unwrap();
+    }
     let host = HostNoise::of(recording.columns.rows());
     let mut kernel = recording.kernel;
     for _ in 0..60 {
