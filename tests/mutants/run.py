@@ -6,6 +6,7 @@ The tree is copied, so nothing here touches the sources. A mutant that does not 
 """
 
 import argparse
+import functools
 import os
 import re
 import shlex
@@ -168,6 +169,20 @@ def places(crate):
     return f"crates/{crate}", f"targets/{crate}/analysis", f"targets/{crate}"
 
 
+def filtered(words):
+    """Parts of the name by which cargo chooses tests."""
+    known = re.search(r" -p \S+(?: --lib| --test \S+)?(?: --)? ([a-z]\S+)$", " ".join(words))
+    return known[1].split("::") if known else []
+
+
+@functools.cache
+def names_of(place):
+    """Functions and modules below a crate's folder."""
+    files = list(place.rglob("*.rs"))
+    named = (name for file in files for name in re.findall(r"\b(?:fn|mod)\s+(\w+)", file.read_text()))
+    return {file.stem for file in files} | set(named)
+
+
 def missing(root, words):
     """Packages, test targets and files that a command of a test names and the tree lacks."""
     crates = [
@@ -184,6 +199,9 @@ def missing(root, words):
             tests = place / "tests"
             if not (tests / f"{name}.rs").is_file() and not (tests / name / "main.rs").is_file():
                 yield f"its test names {tests.relative_to(root)}/{name}.rs, which is not there"
+    for part in filtered(words) if crates else ():
+        if not any(part in name for place in places(crates[0]) for name in names_of(root / place)):
+            yield f"its test asks for {part}, which no function or module of {crates[0]} is called"
     for word in words:
         if word.endswith(".py") and not (root / word.split("::")[0]).is_file():
             yield f"its test names {word}, which is not there"
