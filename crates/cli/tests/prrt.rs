@@ -43,7 +43,7 @@ fn run_file(name: &str) -> String {
     })
 }
 
-/// What an end printed.
+/// Report that an end printed.
 fn said(site: &Site, role: &str) -> Value {
     let mut texts = site.events("target").into_iter().map(|event| event.text);
     let line = texts.find(|text| text.contains(&format!("\"role\":\"{role}\"")));

@@ -166,7 +166,7 @@ impl TraceEvent<'_> {
 /// Name of a task of which no event has said it, as in the kernel's own text.
 const UNNAMED: &str = "<...>";
 
-/// What goes on on one core, event by event.
+/// Follows one core, event by event: who has it, and what interrupts that.
 #[derive(Debug, Default)]
 pub struct Core {
     /// Who has it; `None`: not known yet.
