@@ -15,7 +15,7 @@ use tickscope_rivals::{NodeRivals, analyse_and_compare, draw_and_compare};
 use tickscope_show::stage_table::{self, Shown, View};
 use tickscope_show::{DrawnFigure, XLap};
 use tickscope_stats::Quantile;
-use tickscope_store::{LayoutText, RunState, Table};
+use tickscope_store::{Event, LayoutText, RunState, Table};
 use tickscope_tick::{DurationForm, Place, Source};
 
 use crate::clock_map::ClockMap;
@@ -48,6 +48,9 @@ type Plan = (Vec<PointPlan>, Vec<StagePlan>, bool);
 /// Keys, the limit in ns and in ticks, the receiver's axis (reading, fixed, slope), ticks by which cores differ at the
 /// two points, stamps that are missing there.
 type AgePlan = (String, Option<u64>, Option<(i64, i64)>, (u64, u64, u64, u64), (u64, u64), Vec<String>);
+
+/// The finding that `tickscope show` would end with, and what was read and is damaged, of which opening did not tell.
+type Standing = (Option<String>, Vec<String>);
 
 /// Name, title and SVG of each plot, and why others are missing.
 type Plots = (Vec<(String, String, String)>, Vec<String>);
@@ -98,15 +101,14 @@ impl Run {
         })
     }
 
-    /// What `tickscope show --json` prints, and the finding it would end with.
-    fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Option<String>), Refusal> {
+    /// What `tickscope show --json` prints, and how it stands.
+    fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Standing), Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
             let run = &self.ready()?.run;
             let ((analysis, rivals), events) = (self.analysis(&query)?, run.events()?.found);
             let table = serde_json::to_string(&RunJson::beside(run, &analysis, &events, &rivals));
-            let finding = analysis.standing(&events).err().map(|why| why.to_string());
-            Ok((table.map_err(|error| Refusal::new(error.to_string()))?, finding))
+            Ok((table.map_err(|error| Refusal::new(error.to_string()))?, self.standing(&analysis, &events)?))
         })
     }
 
@@ -197,14 +199,16 @@ impl Run {
         })
     }
 
-    /// The finding that `tickscope show` would end with, for whoever asks for other figures than the table's.
-    fn finding(&self, py: Python<'_>, query: Asked) -> Result<Option<String>, Refusal> {
+    /// How the run stands, for whoever asks for other figures than the table's.
+    fn finding(&self, py: Python<'_>, query: Asked) -> Result<Standing, Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
             let run = &self.ready()?.run;
             let events = run.events()?.found;
-            let standing = analyse_counts(run, &query).and_then(|analysis| analysis.standing(&events));
-            Ok(standing.err().map(|why| why.to_string()))
+            match analyse_counts(run, &query) {
+                Ok(analysis) => self.standing(&analysis, &events),
+                Err(why) => Ok((Some(why.to_string()), Vec::new())),
+            }
         })
     }
 
@@ -311,6 +315,14 @@ impl Run {
         analysis.refused.retain(|fault| faults.iter().all(|known| known.place() != fault.place()));
         faults.append(&mut analysis.refused);
         Ok((Analysis { preparation: ready.preparation.clone(), refused: faults, ..analysis }, rivals))
+    }
+
+    /// What contradicts an analysis, and which files it could not read.
+    fn standing(&self, analysis: &Analysis, events: &[Event]) -> Result<Standing, Refusal> {
+        let known = if analysis.refused.is_empty() { Vec::new() } else { self.opened.faults()? };
+        let is_new = |fault: &&tickscope_store::Error| known.iter().all(|known| known.place() != fault.place());
+        let faults = analysis.refused.iter().filter(is_new).map(ToString::to_string).collect();
+        Ok((analysis.standing(events).err().map(|why| why.to_string()), faults))
     }
 
     /// The run with its traces, which are joined if nobody joined them.

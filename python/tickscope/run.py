@@ -144,8 +144,10 @@ class Run:
         """Of a run in storage, the folder here."""
         self.root = Path(root) if self.copy is None else self.copy.root
         self._inner = _tickscope.Run(self.root, _layout_json(layout))
-        for fault in self._inner.faults():
-            warnings.warn(self.copy.named(fault) if self.copy else fault, DamagedRunWarning, stacklevel=3)
+        faults = self._inner.faults()
+        if self.copy is not None:
+            faults += [why for path, why in self.copy.changed.items() if not any(path in fault for fault in faults)]
+        self._warn_of_damage(faults)
         self.unfinished: str | None = self._inner.unfinished()
         """Why figures are of a part of the run, and what helps; `None`: it has come to its end."""
         if self.unfinished is not None:
@@ -153,7 +155,7 @@ class Run:
         self._connection = connection if connection is not None else duckdb.default_connection()
         self._figures: dict[str, dict[str, Any]] = {}
         self._plots: dict[str, Plots] = {}
-        self._findings: dict[str, str | None] = {}
+        self._standings: dict[str, tuple[str | None, list[str]]] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None
         self.manifest: dict[str, Any] = json.loads(self._inner.manifest())
         """`run.json`: when, which machines, points, policies, layout, assumptions."""
@@ -177,8 +179,8 @@ class Run:
         """All that `tickscope show --json` prints: version, stages, clock_maps, assumptions, findings, events."""
         asked = _query(rho, slew, sources)
         if repr(asked) not in self._figures:
-            text, finding = self._inner.figures(asked)
-            self._figures[repr(asked)], self._findings[repr(asked)] = json.loads(text), finding
+            text, standing = self._inner.figures(asked)
+            self._figures[repr(asked)], self._standings[repr(asked)] = json.loads(text), standing
         self._warn(asked)
         return self._figures[repr(asked)]
 
@@ -340,12 +342,18 @@ class Run:
         return self._figures[key]
 
     def _warn(self, asked: tuple[str | None, str | None, list[str] | None]) -> None:
-        """Says what contradicts all that is asked by that query; it costs a look at all traces, once."""
-        if repr(asked) not in self._findings:
-            self._findings[repr(asked)] = self._inner.finding(asked)
-        finding = self._findings[repr(asked)]
+        """Says what contradicts all that is asked by that query, and what of it is damaged; it costs a look at all
+        traces, once."""
+        if repr(asked) not in self._standings:
+            self._standings[repr(asked)] = self._inner.finding(asked)
+        finding, faults = self._standings[repr(asked)]
+        self._warn_of_damage(faults)
         if finding is not None:
             warnings.warn(finding, FindingWarning, stacklevel=3)
+
+    def _warn_of_damage(self, faults: list[str]) -> None:
+        for fault in faults:
+            warnings.warn(self.copy.named(fault) if self.copy else fault, DamagedRunWarning, stacklevel=4)
 
     def _read(
         self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None

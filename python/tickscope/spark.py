@@ -33,7 +33,7 @@ from tickscope.portable import (
     stage_rows,
     wide_durations,
 )
-from tickscope.storage import shown
+from tickscope.storage import DIGESTS, Storage, entries, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as _DataFrame
@@ -144,12 +144,21 @@ class SparkRun:
         """The segments of a point, each of which the core found sound; in storage: by its footer."""
         inner = self._run._inner
         files, refused = inner.segments(point) if self._run.copy else inner.files("stamps", point)
+        refused += [f"{path} is gone" for path in self._segments_listed(point) if self._run.root / path not in files]
         if refused:
             raise _tickscope.TickscopeError(
                 f"expected every segment of {point} to be readable, found: {'; '.join(refused)}. Restore it, or "
                 "open the run without engine: its traces may stand"
             )
         return files
+
+    def _segments_listed(self, point: str) -> list[str]:
+        """The segments of a point that the run had when it ended; none where it has no list of digests."""
+        node, _, name = point.partition(".")
+        here = Storage(self._run.root.absolute().as_uri())
+        digests = here.text(DIGESTS)
+        listed = [] if digests is None else entries(digests, here.address)
+        return [file.path for file in listed if file.path.startswith(f"stamps/node={node}/point={name}/")]
 
     def _expect_traces(self) -> None:
         copy = self._run.copy
@@ -168,7 +177,8 @@ class _OnSpark:
         if self._copy is not None:
             self._stored(self._copy, points).createOrReplaceTempView("stamps")
             return
-        read = self._session.read.schema(_STAMPS)
+        # Spark would read names as patterns, and so other runs' files.
+        read = self._session.read.schema(_STAMPS).option("__globPaths__", "false")
         columns = "coalesce(kind, 0) as kind", "id", "tick", "ids", "attempt", "value"
         of_points = [
             read.parquet(*map(str, files)).selectExpr(f"cast({point} as bigint) as point", *columns)

@@ -86,11 +86,13 @@ class Stored:
     def expect(self, found: Content | None, at: Storage, remedy: str) -> None:
         """Refuses another content, or none."""
         if found != self.content:
-            has = "none" if found is None else f"{found[0]} bytes with digest {found[1]}"
-            place = f"{shown(at.address)}/{self.path}"
-            raise _tickscope.TickscopeError(
-                f"expected {place} of {self.bytes} bytes with digest {self.digest}, found {has}. {remedy}"
-            )
+            raise _tickscope.TickscopeError(self.otherwise(found, at, remedy))
+
+    def otherwise(self, found: Content | None, at: Storage, remedy: str) -> str:
+        """Words for another content, or none."""
+        has = "none" if found is None else f"{found[0]} bytes with digest {found[1]}"
+        place = f"{shown(at.address)}/{self.path}"
+        return f"expected {place} of {self.bytes} bytes with digest {self.digest}, found {has}. {remedy}"
 
 
 class Copy:
@@ -108,6 +110,8 @@ class Copy:
         (self.root / MANIFEST).write_bytes(manifest)
         (self.root / DIGESTS).write_bytes(digests)
         self.files = {file.path: file for file in entries(digests, address)}
+        self.changed: dict[str, str] = {}
+        """Files with another content than `digests.json` says, and that."""
         self.is_whole = stamps or sum(file.bytes for file in self.files.values()) <= WHOLE_BYTES
         self._bring()
 
@@ -130,8 +134,12 @@ class Copy:
     def _bring_one(self, file: Stored) -> None:
         target = self.root / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        take = self._storage.take if self.is_whole or not _is_of_programs(file.path) else self._storage.take_footer
-        take(file.path, target)
+        if not self.is_whole and _is_of_programs(file.path):
+            self._storage.take_footer(file.path, target)
+            return
+        found = self._storage.take(file.path, target)
+        if found not in (None, file.content):
+            self.changed[file.path] = file.otherwise(found, self._storage, "Upload it again")
 
 
 class Storage:

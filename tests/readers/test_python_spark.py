@@ -378,6 +378,15 @@ def test_an_engine_that_is_not_there_is_refused_with_what_helps(recorded, monkey
 
 
 @needs_spark
+def test_a_directory_whose_name_is_a_pattern_is_that_run_and_no_other(spark, swinging_run, steady_run, tmp_path):
+    for name, neighbour in [("x[12]", "x1"), ("y{a,b}", "ya"), ("q?", "a:b")]:
+        run = shutil.copytree(swinging_run, tmp_path / name)
+        shutil.copytree(steady_run, tmp_path / neighbour)
+        found = tickscope.open(run, connection=spark, engine="spark").stages()
+        assert [tuple(row) for row in found.collect()] == table_of(tickscope.open(run))
+
+
+@needs_spark
 def test_the_table_on_spark_is_that_of_the_core_to_the_digit(spark, run_folder):
     found = opened(run_folder, connection=spark, engine="spark").stages()
     assert found.columns == COLUMNS

@@ -217,6 +217,23 @@ def test_what_storage_lacks_or_has_otherwise_is_said_as_of_a_directory(copied):
     assert any("brackets/" in text and "found no such file" in text for text in said[0])
 
 
+@pytest.mark.parametrize("ask", ["stages", "durations", "causes", "clock_map"])
+def test_a_flipped_bit_in_the_evidence_of_a_large_run_is_told_by_whatever_is_asked(copied, ask):
+    """Opening reads footers alone of what is so large; figures would be others without a word."""
+    (bracket, *_) = copied.glob("brackets/reference=client.*/domain=server.*/*.parquet")
+    whole = bytearray(bracket.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    bracket.write_bytes(whole)
+    for place in (str(copied), f"file://{copied}"):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", UserWarning)
+            run = tickscope.open(place)
+            assert bool(told) == place.startswith("file://")
+            run.clock_map("server") if ask == "clock_map" else getattr(run, ask)()
+        assert {one.category for one in told} == {tickscope.DamagedRunWarning}
+        assert all(f"{place}/{bracket.relative_to(copied)}" in str(one.message) for one in told)
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -293,7 +310,15 @@ def test_a_segment_that_is_not_as_it_was_is_refused_by_the_executor_by_name(spar
     segment.write_bytes(whole)
     with pytest.raises(tickscope.TickscopeError, match=r"expected file://.*point=received/part.* digest .*, found"):
         tickscope.open(f"file://{copied}", connection=spark, engine="spark").stages()
-    table_of(tickscope.open(f"file://{copied}"))  # the core's figures are of the traces, which are as they were
+    with pytest.warns(tickscope.DamagedRunWarning, match=f"{segment.name} of .* digest"):
+        table_of(tickscope.open(f"file://{copied}"))  # the core's figures are of the traces, which are as they were
+    segment.unlink()
+    for place in (str(copied), f"file://{copied}"):
+        with pytest.warns(tickscope.DamagedRunWarning, match="found no such file"):
+            opened = tickscope.open(place, connection=spark, engine="spark")
+        with pytest.raises(tickscope.TickscopeError, match=r"every segment of \w+.received .*: .*parquet is gone"):
+            opened.stages()
+    segment.write_bytes(whole)
     shutil.rmtree(copied / "traces")
     told = described(copied)
     with pytest.raises(tickscope.TickscopeError, match="expected a run that was joined, found no traces in file://"):
