@@ -33,6 +33,8 @@ struct Faults {
     slow_ms: u64,
     /// Nothing is taken below this folder of the run.
     refused: Option<&'static str>,
+    /// So many segments of programs are answered as if they were kept: nothing of them is, or half.
+    lies: u64,
 }
 
 /// A server of objects, by paths below the bucket `bucket`.
@@ -49,6 +51,7 @@ struct State {
     faults: Mutex<Faults>,
     puts: AtomicU64,
     failed: AtomicU64,
+    lied: AtomicU64,
 }
 
 impl Server {
@@ -124,6 +127,7 @@ impl State {
             },
         };
         let head = format!("HTTP/1.1 {code}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        let body = if method == "HEAD" { Vec::new() } else { body };
         let mut stream = &stream;
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)); // it may be gone
     }
@@ -153,6 +157,13 @@ impl State {
         }
         if headers.get("content-md5") != Some(&base64(&Md5::digest(&content))) {
             return Some(("400 Bad Request", "<Error><Code>BadDigest</Code></Error>"));
+        }
+        if path.contains("/point=work/") && self.lied.fetch_add(1, Ordering::Relaxed) < faults.lies {
+            if number % 2 == 0 {
+                content.truncate(half);
+                self.objects.lock().unwrap().insert(path.into(), content);
+            }
+            return Some(("200 OK", ""));
         }
         if path.contains("/point=work/") {
             self.contents.lock().unwrap().entry(path.into()).or_default().insert(content.clone());
@@ -313,7 +324,7 @@ fn ended(run: Child) -> (Option<i32>, String, String) {
 
 #[test]
 fn e2e_segments_go_from_their_nodes_to_storage_and_the_run_is_whole_there() {
-    let scene = Scene::new("stored", STAMPS, Faults { every: 5, slow_ms: 5, refused: None });
+    let scene = Scene::new("stored", STAMPS, Faults { every: 5, slow_ms: 5, lies: 4, ..Faults::default() });
     let (code, out, said) = ended(scene.start());
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(out.trim(), r#"{"stored":"s3://bucket/runs/run"}"#);
@@ -340,7 +351,7 @@ fn e2e_segments_go_from_their_nodes_to_storage_and_the_run_is_whole_there() {
 fn e2e_agents_killed_in_mid_upload_lose_no_stamp_and_send_none_twice() {
     let mut rounds = 0;
     for round in 0..few_or_all(3, 30) {
-        let faults = Faults { every: 7, slow_ms: 20 + 20 * (round % 3), refused: None };
+        let faults = Faults { every: 7, slow_ms: 20 + 20 * (round % 3), ..Faults::default() };
         let scene = Scene::new(&format!("stored-{round}"), STAMPS, faults);
         let mut run = scene.start();
         scene.until_all_stamp(&mut run);
@@ -386,7 +397,7 @@ fn e2e_a_run_that_storage_does_not_take_is_none_there_and_waits_on_its_nodes_for
 #[test]
 fn e2e_a_conductor_killed_in_mid_upload_is_followed_by_one_that_finishes() {
     for round in 0..few_or_all(2, 20) {
-        let faults = Faults { every: 0, slow_ms: 30, refused: None };
+        let faults = Faults { every: 0, slow_ms: 30, ..Faults::default() };
         let scene = Scene::new(&format!("orphaned-{round}"), STAMPS, faults);
         let mut run = scene.start();
         scene.until_all_stamp(&mut run);

@@ -23,7 +23,8 @@ use tickscope_tick::{counted, printable};
 use crate::Error;
 use crate::interrupt;
 use crate::notice;
-pub(crate) use curl::{Carried, Way, carry, expect_curl, md5_of};
+pub(crate) use curl::{Carried, expect_curl, md5_of, put};
+use curl::{Way, carry};
 
 /// Bytes of one object that is put at once: what S3 takes.
 pub(crate) const OBJECT_MOST_BYTES: u64 = 5 << 30;
@@ -115,9 +116,9 @@ impl ObjectStore {
         &self.address
     }
 
-    /// A URL by which whoever has it may put this file of the run, for an hour.
-    pub fn url_to_put(&self, path: &str) -> String {
-        self.url("PUT", path, SystemTime::now(), SIGNED_SECONDS)
+    /// URLs by which whoever has them may put this file of the run, and ask whether it is there, for an hour.
+    pub fn urls_to_put(&self, path: &str) -> [String; 2] {
+        ["PUT", "HEAD"].map(|method| self.url(method, path, SystemTime::now(), SIGNED_SECONDS))
     }
 
     /// `method`: the one request that it is good for.
@@ -161,8 +162,10 @@ impl ObjectStore {
     fn request(&self, way: Way<'_>, path: &str) -> Result<Option<Vec<u8>>, Error> {
         let (mut pause, mut tries, mut failure) = (FIRST_PAUSE, 1, String::new());
         loop {
-            let url = self.url(way.method(), path, SystemTime::now(), SIGNED_SECONDS);
-            let carried = carry(&url, way);
+            let carried = match way {
+                Way::Put(place, md5, bytes) => put(&self.urls_to_put(path), place, md5, bytes),
+                _ => carry(&self.url(way.method(), path, SystemTime::now(), SIGNED_SECONDS), way),
+            };
             if tries > 1 && matches!(carried, Ok(Carried::Done(_))) {
                 let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
                 *failures = (failures.0 + u64::from(tries - 1), mem::take(&mut failure));
@@ -274,8 +277,8 @@ mod tests {
     #[test]
     fn a_run_lies_at_the_vendor_or_at_the_server_that_the_environment_names() {
         let place = |address: &str, variable: &dyn Fn(&str) -> Option<String>| {
-            let url = ObjectStore::of(address, variable).unwrap().url_to_put("stamps/node=a/x");
-            url.split_once('?').unwrap().0.to_owned()
+            let url = ObjectStore::of(address, variable).unwrap().urls_to_put("stamps/node=a/x");
+            url[0].split_once('?').unwrap().0.to_owned()
         };
         let end = "stamps/node%3Da/x";
         assert_eq!(
@@ -291,8 +294,9 @@ mod tests {
         {
             assert_eq!(place("s3://bucket/a", &with("AWS_ENDPOINT_URL", url)), format!("{base}/bucket/a/{end}"));
         }
-        let signed = ObjectStore::of("s3://bucket/a", &with("AWS_SESSION_TOKEN", "a/b=")).unwrap().url_to_put("x");
-        assert!(signed.contains("&X-Amz-Security-Token=a%2Fb%3D&X-Amz-SignedHeaders"), "{signed}");
+        let signed = ObjectStore::of("s3://bucket/a", &with("AWS_SESSION_TOKEN", "a/b=")).unwrap().urls_to_put("x");
+        assert!(signed[0].contains("&X-Amz-Security-Token=a%2Fb%3D&X-Amz-SignedHeaders"), "{signed:?}");
+        assert!(signed[0] != signed[1], "each is good for one request");
     }
 
     #[test]

@@ -128,6 +128,13 @@ impl Error {
         Self::unlike(Kind::Corrupt, place, expected, found, remedy)
     }
 
+    /// A note of segments that lie in storage alone, torn or changed.
+    pub(crate) fn damaged_note(place: &Path, expected: impl Display, found: impl Display) -> Self {
+        let remedy = "correct the line or restore the file from a copy; do not remove it: nothing else names these \
+                      segments, and their nodes have forgotten them";
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+    }
+
     /// A file of this run that lies where it does not belong, or of another run.
     pub(crate) fn stray(place: &Path, here: &str, of: &str) -> Self {
         let (expected, found) = (format_args!("a file of {here}"), format_args!("one of {of}"));

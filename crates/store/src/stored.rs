@@ -35,6 +35,8 @@ pub struct StoredNote {
     root: PathBuf,
     place: PathBuf,
     file: File,
+    /// Bytes of its whole lines.
+    whole: u64,
 }
 
 impl StoredNote {
@@ -44,12 +46,10 @@ impl StoredNote {
         make_folders(&root.join(FOLDER))?;
         let wrong = |e| Error::io(&place, "write", e);
         let file = OpenOptions::new().append(true).create(true).open(&place).map_err(wrong)?;
-        // What a kill cut short is taken away: the next line begins a line.
-        let whole: u64 = lines(&place)?.iter().map(|line| line.len() as u64 + 1).sum();
-        file.set_len(whole).map_err(wrong)?;
+        let whole = lines(&place)?.iter().map(|line| line.len() as u64 + 1).sum();
         // A line on disk is lost if the disk has no name for its file.
         [root.join(FOLDER).as_path(), root].into_iter().try_for_each(sync_folder)?;
-        Ok(Self { root: root.into(), place, file })
+        Ok(Self { root: root.into(), place, file, whole })
     }
 
     /// Notes a segment that storage has whole: its path in the run, bytes, and digest.
@@ -59,10 +59,17 @@ impl StoredNote {
             return Err(Error::corrupt(&self.place, "a segment of the run", format!("'{}'", path.escape_debug())));
         }
         let entry = Entry { path: path.into(), bytes, xxh3_128: digest.into() };
-        let line = serde_json::to_string(&entry).expect("text and numbers are JSON");
-        let written = self.file.write_all(format!("{line}\n").as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|e| Error::io(&self.place, "write", e))?;
+        let line = serde_json::to_string(&entry).expect("text and numbers are JSON") + "\n";
+        self.write(line.as_bytes()).map_err(|e| Error::io(&self.place, "write", e))?;
+        self.whole += line.len() as u64;
         forget_here(&self.root, &entry)
+    }
+
+    fn write(&mut self, line: &[u8]) -> std::io::Result<()> {
+        // What a kill or a full disk cut short is taken away: this line begins a line.
+        self.file.set_len(self.whole)?;
+        self.file.write_all(line)?;
+        self.file.sync_data()
     }
 }
 
@@ -88,7 +95,7 @@ pub(crate) fn entries(root: &Path) -> Result<Vec<Entry>> {
     for place in files_in(&root.join(FOLDER), "jsonl")? {
         for line in lines(&place)? {
             let entry: Entry = serde_json::from_str(&line).map_err(|e| {
-                Error::corrupt(&place, "a segment with its size and digest in each line", e.to_string())
+                Error::damaged_note(&place, "a segment with its size and digest in each line", e.to_string())
             })?;
             found.insert(entry.path.clone(), entry);
         }
@@ -136,6 +143,26 @@ mod tests {
             let again = paths(root);
             assert!(again.contains(&all[2]) && again.len() == (kept + 1).min(3), "{cut}: {again:?}");
         }
+    }
+
+    #[test]
+    fn what_a_full_disk_left_of_a_line_is_gone_before_the_next() {
+        let scratch = Scratch::new();
+        let mut note = StoredNote::open(scratch.path(), &node()).unwrap();
+        note.add(&path(0), 7, "d").unwrap();
+        note.file.write_all(b"{\"path\":\"stam").unwrap();
+        assert_eq!(paths(scratch.path()), [path(0)]);
+        (1..3).for_each(|part| note.add(&path(part), 7, "d").unwrap());
+        assert_eq!(paths(scratch.path()), [path(0), path(1), path(2)]);
+    }
+
+    #[test]
+    fn a_note_that_is_damaged_is_not_to_be_removed() {
+        let scratch = Scratch::new();
+        StoredNote::open(scratch.path(), &node()).unwrap();
+        fs::write(scratch.path().join("stored/node=n.jsonl"), "{\"{}\n").unwrap();
+        let why = entries(scratch.path()).unwrap_err().to_string();
+        assert!(why.contains("do not remove it") && !why.contains("not affected"), "{why}");
     }
 
     #[test]

@@ -20,10 +20,12 @@ const CONNECT_SECONDS: &str = "20";
 /// A request to a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way<'a> {
-    /// Put the file at this place, whose MD5 is this.
-    Put(&'a Path, &'a str),
+    /// Put the file at this place, of this MD5 and so many bytes.
+    Put(&'a Path, &'a str, u64),
     /// Hand the object out.
     Get,
+    /// Tell of the object.
+    Head,
     /// Forget the object.
     Delete,
 }
@@ -33,6 +35,7 @@ impl Way<'_> {
         match self {
             Self::Put(..) => "PUT",
             Self::Get => "GET",
+            Self::Head => "HEAD",
             Self::Delete => "DELETE",
         }
     }
@@ -41,7 +44,7 @@ impl Way<'_> {
     pub fn verb(self) -> &'static str {
         match self {
             Self::Put(..) => "write",
-            Self::Get => "read",
+            Self::Get | Self::Head => "read",
             Self::Delete => "remove",
         }
     }
@@ -50,7 +53,7 @@ impl Way<'_> {
 /// How a request went.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Carried {
-    /// Well; the body of the answer.
+    /// Well; the body of the answer, or of [`Way::Head`] its headers.
     Done(Vec<u8>),
     /// There is no such object.
     None,
@@ -111,10 +114,11 @@ pub(crate) fn carry(url: &str, way: Way<'_>) -> Result<Carried, String> {
     ]);
     command.args(["--connect-timeout", CONNECT_SECONDS, "--speed-limit", "1", "--speed-time", SILENT_SECONDS]);
     match way {
-        Way::Put(place, md5) => command
+        Way::Put(place, md5, _) => command
             .args(["--header", "Expect:", "--header", &format!("Content-MD5: {md5}"), "--upload-file"])
             .arg(place),
         Way::Get => &mut command,
+        Way::Head => command.arg("--head"),
         Way::Delete => command.args(["--request", "DELETE"]),
     };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -137,6 +141,32 @@ pub(crate) fn carry(url: &str, way: Way<'_>) -> Result<Carried, String> {
         return Ok(Carried::Failed(complaint(&output)));
     }
     Ok(answered(output.stdout))
+}
+
+/// Puts a file (its place, MD5 and bytes) by the first URL, and asks by the second whether the object is there whole:
+/// an answer alone may be another's, as a proxy's. `Err`: there is no curl.
+pub(crate) fn put(urls: &[String; 2], place: &Path, md5: &str, bytes: u64) -> Result<Carried, String> {
+    let sent = carry(&urls[0], Way::Put(place, md5, bytes))?;
+    if !matches!(sent, Carried::Done(_)) {
+        return Ok(sent);
+    }
+    let has = |what: &str| format!("the server answered that it has it, and has {what} of {bytes} bytes");
+    Ok(match carry(&urls[1], Way::Head)? {
+        Carried::Done(head) if bytes_of(&head) == Some(bytes) => Carried::Done(Vec::new()),
+        Carried::Done(head) => {
+            Carried::Failed(has(&bytes_of(&head).map_or("an unknown number".into(), |of| of.to_string())))
+        }
+        Carried::None => Carried::Failed(has("none")),
+        other => other,
+    })
+}
+
+/// `Content-Length` of the last answer of several, as of a proxy and then the server.
+fn bytes_of(head: &[u8]) -> Option<u64> {
+    let text = String::from_utf8_lossy(head);
+    let mut lengths = text.lines().filter_map(|line| line.split_once(':'));
+    let length = lengths.rfind(|(name, _)| name.eq_ignore_ascii_case("content-length"))?.1;
+    length.trim().parse().ok()
 }
 
 /// The words of a curl that failed, or how it ended.

@@ -93,6 +93,6 @@ impl ObjectStore {
             )));
         }
         let md5 = md5_of(&mut file, |_| ()).map_err(unread)?;
-        self.request(Way::Put(place, &md5), path).map(drop)
+        self.request(Way::Put(place, &md5, bytes), path).map(drop)
     }
 }

@@ -24,7 +24,7 @@ use crate::roles::Role;
 pub const PIECE_BYTES: usize = 4 << 20;
 
 /// Version of all of this; both ends must have the same.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// How often an agent says that it lives.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -159,8 +159,8 @@ pub enum Question {
     Pending(u32, bool),
     /// Bytes of a file from there on; they are the answer's.
     Piece(Parcel, u64),
-    /// Segments of the spool that are to go to object storage, each with the URL to put it to.
-    Upload(Vec<(Parcel, String)>),
+    /// Segments of the spool that are to go to object storage, each with URLs to put it and to ask for it.
+    Upload(Vec<(Parcel, [String; 2])>),
     /// Bytes of a log from there on, at most a piece; they are the answer's. Paths start from the node's folder.
     Log(String, u64),
     /// The run has stored these.

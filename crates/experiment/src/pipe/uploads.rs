@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tickscope_store::{Digest, Parcel, Spool};
 
-use crate::object_store::{Carried, OBJECT_MOST_BYTES, Way, carry, md5_of};
+use crate::object_store::{Carried, OBJECT_MOST_BYTES, md5_of, put};
 
 /// Segments of one agent on their way at a time.
 const AT_ONCE: usize = 4;
@@ -49,9 +49,9 @@ impl Default for Uploads {
 
 impl Uploads {
     /// Sends those that are not on their way, as far as there is room, and returns those that arrived or failed.
-    pub fn go_on(&mut self, spool: &Spool, wanted: Vec<(Parcel, String)>) -> Vec<Uploaded> {
+    pub fn go_on(&mut self, spool: &Spool, wanted: Vec<(Parcel, [String; 2])>) -> Vec<Uploaded> {
         let mut over = Vec::new();
-        for (parcel, url) in wanted {
+        for (parcel, urls) in wanted {
             if self.going.len() >= AT_ONCE || self.going.contains(&parcel.path) {
                 continue;
             }
@@ -60,7 +60,7 @@ impl Uploads {
                     self.going.insert(parcel.path.clone());
                     let send = self.send.clone();
                     thread::spawn(move || {
-                        let failed = put(&parcel, &place, file, &url).err();
+                        let failed = send_one(&parcel, &place, file, &urls).err();
                         let Parcel { path, digest, .. } = parcel;
                         let _ = send.send(Uploaded { path, digest, failed }); // an agent that ended asks nobody
                     });
@@ -81,7 +81,7 @@ impl Uploads {
 }
 
 /// Puts one segment.
-fn put(parcel: &Parcel, place: &Path, mut file: File, url: &str) -> Result<(), String> {
+fn send_one(parcel: &Parcel, place: &Path, mut file: File, urls: &[String; 2]) -> Result<(), String> {
     let shown = place.display();
     let (mut digest, mut bytes) = (Digest::default(), 0);
     let md5 = md5_of(&mut file, |piece| {
@@ -95,7 +95,7 @@ fn put(parcel: &Parcel, place: &Path, mut file: File, url: &str) -> Result<(), S
     if bytes > OBJECT_MOST_BYTES {
         return Err(format!("{shown} has {bytes} bytes, more than an object that is put at once"));
     }
-    match carry(url, Way::Put(place, &md5))? {
+    match put(urls, place, &md5, bytes)? {
         Carried::Done(_) => Ok(()),
         Carried::None => Err("the server answered 404".into()),
         Carried::Failed(why) | Carried::Refused(why) => Err(why),

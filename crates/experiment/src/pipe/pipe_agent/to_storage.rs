@@ -48,14 +48,14 @@ impl ToStorage {
         parcel.settled && parcel.is_of_programs(&self.nodes)
     }
 
-    /// Segments, each with a URL that the node may put it to; `None`: there are none, or it is not time to try again.
-    pub fn signed(&self, parcels: &[&Parcel]) -> Option<Vec<(Parcel, String)>> {
+    /// Segments, each with URLs by which the node may put it; `None`: there are none, or it is not time to try again.
+    pub fn signed(&self, parcels: &[&Parcel]) -> Option<Vec<(Parcel, [String; 2])>> {
         let now = Instant::now();
         if self.due > now && !parcels.is_empty() {
             thread::sleep((self.due - now).min(WAITED));
             return None;
         }
-        let signed = |&parcel: &&Parcel| (parcel.clone(), self.store.url_to_put(&parcel.path));
+        let signed = |&parcel: &&Parcel| (parcel.clone(), self.store.urls_to_put(&parcel.path));
         (!parcels.is_empty()).then(|| parcels.iter().map(signed).collect())
     }
 
