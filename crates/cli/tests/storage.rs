@@ -325,7 +325,15 @@ fn ended(run: Child) -> (Option<i32>, String, String) {
 #[test]
 fn e2e_segments_go_from_their_nodes_to_storage_and_the_run_is_whole_there() {
     let scene = Scene::new("stored", STAMPS, Faults { every: 5, slow_ms: 5, lies: 4, ..Faults::default() });
-    let (code, out, said) = ended(scene.start());
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let agents = scene.agents();
+    assert_eq!(agents.len(), 2);
+    for agent in agents {
+        let variables = String::from_utf8_lossy(&fs::read(format!("/proc/{agent}/environ")).unwrap()).into_owned();
+        assert!(variables.contains("MARK=") && !variables.contains("AWS_SECRET_ACCESS_KEY"), "{variables}");
+    }
+    let (code, out, said) = ended(run);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(out.trim(), r#"{"stored":"s3://bucket/runs/run"}"#);
     assert!(scene.expect_whole() > STAMPS as i64);

@@ -58,6 +58,9 @@ pub(crate) struct ObjectStore {
     failures: Arc<Mutex<(u64, String)>>,
 }
 
+/// Variables of the environment with the keys.
+pub(crate) const KEYS: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+
 /// Keys that sign.
 #[derive(Clone)]
 struct Keys {
@@ -76,11 +79,7 @@ impl ObjectStore {
                 Error::input(format!("[storage] expected a key in {name}, found none. Set it in the environment"))
             })
         };
-        let keys = Keys {
-            id: needed("AWS_ACCESS_KEY_ID")?,
-            secret: needed("AWS_SECRET_ACCESS_KEY")?,
-            token: set(&["AWS_SESSION_TOKEN"]),
-        };
+        let keys = Keys { id: needed(KEYS[0])?, secret: needed(KEYS[1])?, token: set(&[KEYS[2]]) };
         let region = set(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or_else(|| "us-east-1".into());
         let endpoint = set(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]);
         let (scheme, host, path) = match &endpoint {

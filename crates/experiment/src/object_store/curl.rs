@@ -2,19 +2,25 @@
 //!
 //! Guarantees: a URL, which whoever has it may use, is told on standard input and stands in no list of processes; the
 //! process ends with the thread that started it; no file in which the user has set curl up counts. A file is sent with
-//! its MD5, and a server that got other bytes refuses it. Deliberately absent: trying again.
+//! its MD5, and a server that got other bytes refuses it. An answer without an end, or one byte at a time, is given up,
+//! in memory that is bounded. Deliberately absent: trying again.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use md5::{Digest, Md5};
 use tickscope_tick::{base64, printable};
 
-/// Without a byte for so long, it is given up.
-const SILENT_SECONDS: &str = "30";
+/// Below so many bytes a second for so long, it is given up.
+const SLOW_BYTES: u64 = 1024;
+const SLOW_SECONDS: &str = if cfg!(test) { "1" } else { "30" };
+/// Seconds that any request may take, next to its bytes at [`SLOW_BYTES`].
+const MOST_SECONDS: u64 = 600;
+/// Bytes of an object that is handed out, and of any other answer: what is longer is none of this.
+const MOST_BYTES: [u64; 2] = [256 << 20, 1 << 20];
 const CONNECT_SECONDS: &str = "20";
 
 /// A request to a server.
@@ -112,7 +118,10 @@ pub(crate) fn carry(url: &str, way: Way<'_>) -> Result<Carried, String> {
         "--write-out",
         "\n%{http_code}",
     ]);
-    command.args(["--connect-timeout", CONNECT_SECONDS, "--speed-limit", "1", "--speed-time", SILENT_SECONDS]);
+    command.args(["--connect-timeout", CONNECT_SECONDS]);
+    command.args(["--speed-limit", &SLOW_BYTES.to_string(), "--speed-time", SLOW_SECONDS]);
+    let sent = if let Way::Put(_, _, bytes) = way { bytes } else { 0 };
+    command.args(["--max-time", &(MOST_SECONDS + sent / SLOW_BYTES).to_string()]);
     match way {
         Way::Put(place, md5, _) => command
             .args(["--header", "Expect:", "--header", &format!("Content-MD5: {md5}"), "--upload-file"])
@@ -133,14 +142,26 @@ pub(crate) fn carry(url: &str, way: Way<'_>) -> Result<Carried, String> {
     if let Some(mut input) = child.stdin.take() {
         let _ = input.write_all(format!("url = \"{url}\"\n").as_bytes()); // one that ended says why
     }
-    let output = match child.wait_with_output() {
-        Ok(output) => output,
-        Err(e) => return Ok(Carried::Failed(format!("curl: {e}"))),
-    };
-    if !output.status.success() {
-        return Ok(Carried::Failed(complaint(&output)));
+    let most = MOST_BYTES[usize::from(!matches!(way, Way::Get))];
+    Ok(ended(child, most).unwrap_or_else(|e| Carried::Failed(format!("curl: {e}"))))
+}
+
+/// How a curl ended, whose answer may have so many bytes.
+fn ended(mut child: Child, most: u64) -> std::io::Result<Carried> {
+    let mut answer = Vec::new();
+    if let Some(out) = child.stdout.take() {
+        out.take(most + 1).read_to_end(&mut answer)?;
     }
-    Ok(answered(output.stdout))
+    let is_longer = answer.len() as u64 > most;
+    if is_longer {
+        child.kill()?;
+    }
+    let output = child.wait_with_output()?;
+    Ok(match (is_longer, output.status.success()) {
+        (true, _) => Carried::Refused(format!("the server's answer has more than {most} bytes")),
+        (false, true) => answered(answer),
+        (false, false) => Carried::Failed(complaint(&output)),
+    })
 }
 
 /// Puts a file (its place, MD5 and bytes) by the first URL, and asks by the second whether the object is there whole:
@@ -199,6 +220,9 @@ fn answered(mut body: Vec<u8>) -> Carried {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -209,6 +233,42 @@ mod tests {
         let why = expect_working("ls").unwrap_err(); // it knows no such option
         assert!(why.contains("found: ls: ") && why.contains("--disable"), "{why}");
         assert!(expect_working("/none/curl").unwrap_err().contains("which cannot be started: No such file"));
+    }
+
+    /// The URL of a server that answers one request by `head` and then by `piece` again and again, each after a wait of
+    /// so many ms for what nobody sends.
+    fn without_an_end(head: &'static str, piece: Vec<u8>, wait_ms: u64) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/x", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1 << 16];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(head.as_bytes());
+            if wait_ms > 0 {
+                stream.set_read_timeout(Some(Duration::from_millis(wait_ms))).unwrap();
+            }
+            for _ in 0..if wait_ms > 0 { 40 } else { usize::MAX } {
+                let went = stream.write_all(&piece);
+                let _ = if wait_ms > 0 { stream.read(&mut request) } else { Ok(0) };
+                if went.is_err() {
+                    return;
+                }
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_refused_and_one_that_drips_is_given_up() {
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+        let place = Path::new("/proc/self/cmdline");
+        for way in [Way::Put(place, "x", 0), Way::Delete] {
+            let found = carry(&without_an_end(head, vec![b'x'; 1 << 16], 0), way);
+            assert_eq!(found, Ok(Carried::Refused("the server's answer has more than 1048576 bytes".into())));
+        }
+        let found = carry(&without_an_end(head, b"x".to_vec(), 100), Way::Get);
+        assert!(matches!(&found, Ok(Carried::Failed(why)) if why.contains("too slow")), "{found:?}");
     }
 
     #[test]

@@ -158,11 +158,13 @@ impl Unopened {
 }
 
 impl Pipe {
-    /// Opens a pipe to the agent of a session.
-    pub fn open(connect: &Connect, session: u64) -> Result<Self, Unopened> {
+    /// Opens a pipe to the agent of a session; a prefix is started without those variables of the environment.
+    pub fn open(connect: &Connect, session: u64, without: &[&str]) -> Result<Self, Unopened> {
         let pipe = match connect {
             Connect::Here => Self::here(),
-            Connect::Through { prefix, agent, folder } => Self::through((prefix, folder), agent.as_deref(), session),
+            Connect::Through { prefix, agent, folder } => {
+                Self::through((prefix, folder), agent.as_deref(), session, without)
+            }
         };
         let pipe = pipe?;
         match pipe.hello.protocol {
@@ -204,14 +206,14 @@ impl Pipe {
         Self { child, to: Box::new(ours), from, errors, noise, socket, silent: false, hello: Hello::none() }.greeted()
     }
 
-    fn through(way: (&[String], &Path), agent: Option<&str>, session: u64) -> Result<Self, Unopened> {
+    fn through(way: (&[String], &Path), agent: Option<&str>, session: u64, without: &[&str]) -> Result<Self, Unopened> {
         let program = match agent {
             Some(_) => None,
             None => Some(Program::this().map_err(|e| Unopened::Unfit(e.to_string()))?),
         };
         let token = token().map_err(|e| Unopened::Unfit(e.to_string()))?;
         let script = bootstrap::attaching(&token, session, program.as_ref().ok_or(agent.unwrap_or_default()));
-        let mut pipe = Self::shell(way, &token)?;
+        let mut pipe = Self::shell(way, &token, without)?;
         pipe.send(script.as_bytes())?;
         pipe.expect_machine()?;
         for _ in 0..STEPS_MOST {
@@ -237,8 +239,9 @@ impl Pipe {
     }
 
     /// Runs `sh` at the end of a prefix.
-    fn shell((prefix, folder): (&[String], &Path), token: &str) -> Result<Self, Unopened> {
+    fn shell((prefix, folder): (&[String], &Path), token: &str, without: &[&str]) -> Result<Self, Unopened> {
         let mut command = Command::new(&prefix[0]);
+        without.iter().for_each(|name| _ = command.env_remove(name));
         if Path::new(&prefix[0]).file_name().is_some_and(|name| name == "ssh") {
             // A question that nobody can answer would be waited for; a path that is gone is to be noticed.
             command.args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ConnectTimeout=10"]);
@@ -443,7 +446,7 @@ pub fn remove(prefix: &[String], unfetched: Unfetched) -> Result<Vec<String>, Er
     };
     let mut lines = if here { remove_ended_sessions(unfetched) } else { Vec::new() };
     let token = token()?;
-    let mut pipe = Pipe::shell((&prefix, Path::new("")), &token).map_err(wrong)?;
+    let mut pipe = Pipe::shell((&prefix, Path::new("")), &token, &[]).map_err(wrong)?;
     pipe.send(bootstrap::removing(&token, unfetched).as_bytes()).map_err(wrong)?;
     pipe.expect_machine().map_err(wrong)?;
     loop {

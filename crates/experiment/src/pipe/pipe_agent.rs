@@ -34,6 +34,7 @@ use crate::agent::{Agent, Connection, Ended, FinalCheck, Left, Look, News, Prepa
 use crate::interrupt;
 use crate::node_plan::NodePlan;
 use crate::notice;
+use crate::object_store::KEYS;
 use crate::object_store::RunPlace;
 use crate::roles::Role;
 
@@ -328,9 +329,15 @@ enum Unanswered {
 }
 
 impl Keeper {
+    /// The keys of object storage stay here: whatever a prefix starts on this machine has none of them.
+    fn pipe(&self) -> Result<Pipe, Unopened> {
+        let without: &[&str] = if self.to_storage.is_some() { &KEYS } else { &[] };
+        Pipe::open(&self.connect, self.settings.session, without)
+    }
+
     /// Opens the pipe for the first time; returns the agent's generation.
     fn open(&mut self) -> Result<u32, Unopened> {
-        let pipe = Pipe::open(&self.connect, self.settings.session)?;
+        let pipe = self.pipe()?;
         self.boot.clone_from(&pipe.hello.boot);
         let generation = pipe.hello.generation;
         if generation > 0 {
@@ -498,7 +505,7 @@ impl Keeper {
         if self.state().connection == Connection::Lost || Instant::now() < self.due {
             return false;
         }
-        match Pipe::open(&self.connect, self.settings.session) {
+        match self.pipe() {
             Ok(pipe) => {
                 self.pipe = Some(pipe);
                 self.since = Instant::now();
@@ -686,7 +693,7 @@ impl Keeper {
 
     /// Has the node put some of its segments to storage; returns those that it has now. `all`: the run is at its end.
     fn upload(&mut self, parcels: &[&Parcel], all: bool) -> Result<Result<Vec<Parcel>, Error>, Unanswered> {
-        let Some(signed) = self.to_storage.as_ref().and_then(|to_storage| to_storage.signed(parcels)) else {
+        let Some(signed) = self.to_storage.as_mut().and_then(|to_storage| to_storage.signed(parcels)) else {
             return Ok(Ok(Vec::new()));
         };
         let answer = self.ask_now(Question::Upload(signed))?;

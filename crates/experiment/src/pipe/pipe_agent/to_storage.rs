@@ -33,13 +33,23 @@ pub(super) struct ToStorage {
     /// When it is tried again, and the pause after the next failure.
     due: Instant,
     pause: Duration,
-    /// Since when nothing but failures came.
-    failing: Option<Instant>,
+    /// Since when it is asked without a success; and whether a failure since was reported.
+    asking: Option<Instant>,
+    reported: bool,
 }
 
 impl ToStorage {
     pub fn new(root: &Path, nodes: Vec<NodeName>, store: ObjectStore) -> Self {
-        Self { root: root.into(), nodes, store, note: None, due: Instant::now(), pause: PAUSES[0], failing: None }
+        Self {
+            root: root.into(),
+            nodes,
+            store,
+            note: None,
+            due: Instant::now(),
+            pause: PAUSES[0],
+            asking: None,
+            reported: false,
+        }
     }
 
     /// Whether a file goes to storage: a whole segment of the node's programs. A URL for anything else would let a node
@@ -49,11 +59,14 @@ impl ToStorage {
     }
 
     /// Segments, each with URLs by which the node may put it; `None`: there are none, or it is not time to try again.
-    pub fn signed(&self, parcels: &[&Parcel]) -> Option<Vec<(Parcel, [String; 2])>> {
+    pub fn signed(&mut self, parcels: &[&Parcel]) -> Option<Vec<(Parcel, [String; 2])>> {
         let now = Instant::now();
         if self.due > now && !parcels.is_empty() {
             thread::sleep((self.due - now).min(WAITED));
             return None;
+        }
+        if !parcels.is_empty() {
+            self.asking.get_or_insert(now);
         }
         let signed = |&parcel: &&Parcel| (parcel.clone(), self.store.urls_to_put(&parcel.path));
         (!parcels.is_empty()).then(|| parcels.iter().map(signed).collect())
@@ -85,7 +98,7 @@ impl ToStorage {
             none => none.insert(StoredNote::open(&self.root, &self.nodes[0])?),
         };
         note.add(&parcel.path, parcel.bytes, &parcel.digest)?;
-        (self.due, self.pause, self.failing) = (Instant::now(), PAUSES[0], None);
+        (self.due, self.pause, self.asking, self.reported) = (Instant::now(), PAUSES[0], None, false);
         Ok(())
     }
 
@@ -95,13 +108,12 @@ impl ToStorage {
         let text = format!("node {node} cannot put {} to {address}: {}", printable(path), printable(why));
         self.due = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(PAUSES[1]);
-        let is_first = self.failing.is_none();
-        let since = *self.failing.get_or_insert_with(Instant::now);
-        if all && since.elapsed() > STORED_WITHIN {
-            self.failing = None; // whoever asks again waits again
+        let waited = self.asking.map_or(Duration::ZERO, |since| since.elapsed());
+        if all && waited > STORED_WITHIN {
+            self.asking = None; // whoever asks again waits again
             return Err(Error::work(text));
         }
-        if is_first {
+        if !std::mem::replace(&mut self.reported, true) {
             notice::say(format!("{text}; it waits there, and is tried again"));
         }
         Ok(())
