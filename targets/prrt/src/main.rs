@@ -19,7 +19,7 @@ use tickscope_prrt::rivals::UDP_HEADERS;
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
     Coding, CodingChoice, Constraints, Delivery, KernelCounts, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver,
-    ReceiverPlan, Sender, SenderPlan,
+    ReceiverPlan, Sender, SenderCounts, SenderPlan,
 };
 use tickscope_stamp::{Channel, Fields, Ordering as ReadOrdering, entropy};
 
@@ -361,7 +361,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     let wire_bytes = of.bytes - link.refused_bytes + left * UDP_HEADERS;
     counts["wire_bytes"] = wire_bytes.into();
     counts["overhead"] = (wire_bytes as f64 / (of.submitted * options.size as u64) as f64 - 1.0).into();
-    counts["adaptation"] = adaptation.counts();
+    counts["adaptation"] = adaptation.counts(&of);
     counts["kernel"] = by_kernel(link.kernel_counts());
     Ok(counts)
 }
@@ -374,6 +374,8 @@ struct Adaptation {
     choices: u64,
     infeasible: u64,
     last: Option<Result<CodingChoice, String>>,
+    /// What the sender had counted when the first choice was made.
+    before: SenderCounts,
 }
 
 impl Adaptation {
@@ -386,30 +388,50 @@ impl Adaptation {
             share => share.map(|residual_loss| Constraints { residual_loss, rate_bps, detection_ns }),
         };
         let every_ns = ns("--adapt-ms", options.adapt_ms, MILLISECOND_NS)?.max(1);
-        Ok(Self { constraints, every_ns, next_ns: every_ns, choices: 0, infeasible: 0, last: None })
+        Ok(Self {
+            constraints,
+            every_ns,
+            next_ns: every_ns,
+            choices: 0,
+            infeasible: 0,
+            last: None,
+            before: SenderCounts::default(),
+        })
     }
 
     fn adapt(&mut self, sender: &mut Sender, since_ns: i64) {
         let Some(constraints) = self.constraints.filter(|_| since_ns >= self.next_ns) else { return };
         self.next_ns = since_ns + self.every_ns;
         let Some(choice) = sender.adapt(&constraints) else { return };
+        if self.choices == 0 {
+            self.before = sender.counts();
+        }
         self.choices += 1;
         self.infeasible += u64::from(choice.is_err());
         self.last = Some(choice.map_err(|e| e.to_string()));
     }
 
-    fn counts(&self) -> serde_json::Value {
-        let (choices, infeasible) = (self.choices, self.infeasible);
-        match &self.last {
-            None => serde_json::Value::Null,
-            Some(Err(constraint)) => json!({"choices": choices, "infeasible": infeasible, "violated": constraint}),
+    fn counts(&self, of: &SenderCounts) -> serde_json::Value {
+        let missing_share = missing_share(of, &self.before);
+        let mut counts = match &self.last {
+            None => return serde_json::Value::Null,
+            Some(Err(constraint)) => json!({"violated": constraint}),
             Some(Ok(choice)) => json!({
-                "choices": choices, "infeasible": infeasible, "k": choice.coding.k(),
-                "schedule": choice.coding.schedule(), "residual_loss": choice.residual_loss,
+                "k": choice.coding.k(), "schedule": choice.coding.schedule(), "residual_loss": choice.residual_loss,
                 "redundancy": choice.redundancy,
             }),
-        }
+        };
+        counts["choices"] = self.choices.into();
+        counts["infeasible"] = self.infeasible.into();
+        counts["missing_share"] = missing_share.into();
+        counts
     }
+}
+
+/// The share of payloads that were missing since then, of blocks that are over, as feedback told.
+fn missing_share(of: &SenderCounts, since: &SenderCounts) -> Option<f64> {
+    let settled = of.settled - since.settled;
+    (settled > 0).then(|| (of.missing - since.missing) as f64 / settled as f64)
 }
 
 fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::Value {
@@ -421,7 +443,9 @@ fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::
         "parity": counts.parity, "bytes": counts.bytes, "expired": counts.expired, "blocks": counts.blocks,
         "cut_short": counts.cut_short, "feedback": counts.feedback, "asked": counts.asked,
         "refused_asks": counts.refused_asks, "malformed": counts.malformed, "strangers": counts.strangers,
-        "stale": counts.stale, "contradicting": counts.contradicting, "refused_sends": link.refused_sends,
+        "stale": counts.stale, "contradicting": counts.contradicting,
+        "settled": counts.settled, "missing": counts.missing,
+        "missing_share": missing_share(&counts, &SenderCounts::default()), "refused_sends": link.refused_sends,
         "path_errors": link.path_errors, "rtt_min_ns": link.sender.rtt_ns_min(),
         "late_sends_p50_ns": lateness.quantile_ticks(500),
         "schedule_faults": faults,

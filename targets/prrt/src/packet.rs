@@ -35,10 +35,10 @@ pub(crate) const MOST_LEFT_US: u32 = 60_000_000;
 const MOST_SEQUENCE: u64 = 1 << 60;
 
 const MAGIC: u8 = b'P';
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const BITMAP_BYTES: usize = MOST_PACKETS.div_ceil(8);
 const BLOCK_BYTES: usize = 12 + BITMAP_BYTES;
-const FEEDBACK_BYTES: usize = 64;
+const FEEDBACK_BYTES: usize = 88;
 
 /// Kind of a packet, as on the wire and in stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +195,12 @@ pub struct Feedback {
     pub lost: u64,
     /// Runs of lost packets.
     pub bursts: u64,
+    /// The losses of each 64 settled packets in turn, squared and summed.
+    pub squares: u64,
+    /// Payloads of blocks that are over; a block of which no packet said its size counts as full.
+    pub payloads: u64,
+    /// Those of them that were never handed over.
+    pub missing: u64,
     /// Blocks that the receiver wants more of.
     pub blocks: Vec<BlockState>,
 }
@@ -227,10 +233,10 @@ impl Feedback {
     pub fn write(&self, session: u32, bytes: &mut Vec<u8>) {
         assert!(self.blocks.len() <= FEEDBACK_BLOCKS, "{} blocks", self.blocks.len());
         let mut body = Vec::with_capacity(FEEDBACK_BYTES + self.blocks.len() * BLOCK_BYTES);
-        let held =
-            [self.echo, self.echo_sent_ns as u64, self.held_ns, self.received, self.gaps, self.lost, self.bursts];
-        body.extend(held.iter().flat_map(|number| number.to_be_bytes()));
-        body.extend((self.blocks.len() as u64).to_be_bytes());
+        let echo = [self.echo, self.echo_sent_ns as u64, self.held_ns];
+        let packets = [self.received, self.gaps, self.lost, self.bursts, self.squares];
+        let rest = [self.payloads, self.missing, self.blocks.len() as u64];
+        body.extend(echo.iter().chain(&packets).chain(&rest).flat_map(|number| number.to_be_bytes()));
         for block in &self.blocks {
             body.extend(block.base.to_be_bytes());
             body.extend([block.round, block.needs, 0, 0]);
@@ -250,7 +256,7 @@ impl Feedback {
         let Some((fixed, rest)) = body.split_at_checked(FEEDBACK_BYTES) else {
             return Err("a feedback shorter than one");
         };
-        let [echo, echo_sent, held_ns, received, gaps, lost, bursts, count] =
+        let [echo, echo_sent, held_ns, received, gaps, lost, bursts, squares, payloads, missing, count] =
             std::array::from_fn(|at| long(fixed, at * 8));
         if count > FEEDBACK_BLOCKS as u64 || rest.len() != count as usize * BLOCK_BYTES {
             return Err("a feedback with another number of blocks than it says");
@@ -262,6 +268,19 @@ impl Feedback {
             bitmap: bytes[12..].try_into().expect("a bitmap"),
         });
         let (sequence, echo_sent_ns, blocks) = (long(head, 24), echo_sent as i64, blocks.collect());
-        Ok(Self { sequence, echo, echo_sent_ns, held_ns, received, gaps, lost, bursts, blocks })
+        Ok(Self {
+            sequence,
+            echo,
+            echo_sent_ns,
+            held_ns,
+            received,
+            gaps,
+            lost,
+            bursts,
+            squares,
+            payloads,
+            missing,
+            blocks,
+        })
     }
 }

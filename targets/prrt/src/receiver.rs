@@ -102,6 +102,9 @@ struct Peer {
     allowance: u32,
     /// The longest time to its deadline that a packet had.
     longest_left_ns: i64,
+    /// Payloads of blocks that are over, and those of them that were not handed over.
+    payloads: u64,
+    missing: u64,
     /// A packet came since the last feedback.
     is_due: bool,
 }
@@ -203,9 +206,8 @@ impl Receiver {
         while self.blocks.first_key_value().is_some_and(|(_, block)| block.forgotten_ns() <= now) {
             self.drop_first();
         }
-        let held = self.missing.len();
-        self.missing.retain(|base, block| block.expires_ns > now && *base >= self.horizon);
-        self.counts.given_up += (held - self.missing.len()) as u64;
+        let horizon = self.horizon;
+        self.miss(|base, block| block.expires_ns <= now || base < horizon);
         let vanished_ns = self.plan.vanished_ns;
         if self.peer.as_ref().is_some_and(|peer| now.saturating_sub(peer.heard_ns) >= vanished_ns) {
             self.counts.vanished += 1;
@@ -273,6 +275,8 @@ impl Receiver {
             feedbacks: 0,
             allowance: 0,
             longest_left_ns: 0,
+            payloads: 0,
+            missing: 0,
             is_due: false,
         });
         peer.session == header.session
@@ -362,9 +366,29 @@ impl Receiver {
         self.blocks.insert(base, block.unwrap_or_else(|| Block::new(own.0, own.1)));
         let end = base + u64::from(header.k);
         self.missing.retain(|other, block| *other >= end || other + u64::from(block.k) <= base);
-        while self.missing.len() > MOST_MISSING {
-            self.missing.pop_first();
-            self.counts.given_up += 1;
+        if let Some(last) = self.missing.len().checked_sub(MOST_MISSING + 1) {
+            let last = *self.missing.keys().nth(last).expect("there are as many");
+            self.miss(|base, _| base <= last);
+        }
+    }
+
+    /// Gives up blocks of which nothing came.
+    fn miss(&mut self, is_over: impl Fn(u64, &Block) -> bool) {
+        let (blocks, mut payloads) = (self.missing.len(), 0);
+        self.missing.retain(|base, block| {
+            let is_over = is_over(*base, block);
+            payloads += u64::from(block.k) * u64::from(is_over);
+            !is_over
+        });
+        self.counts.given_up += (blocks - self.missing.len()) as u64;
+        self.tally(payloads, 0);
+    }
+
+    /// Takes note of payloads whose block is over, of which so many were handed over.
+    fn tally(&mut self, payloads: u64, handed: u64) {
+        if let Some(peer) = &mut self.peer {
+            peer.payloads += payloads;
+            peer.missing += payloads.saturating_sub(handed);
         }
     }
 
@@ -388,6 +412,7 @@ impl Receiver {
     fn drop_first(&mut self) {
         let Some((base, mut block)) = self.blocks.pop_first() else { return };
         self.counts.given_up += u64::from(!block.is_whole());
+        self.tally(block.sources().into(), block.handed.iter().filter(|handed| **handed).count() as u64);
         self.held_bytes -= block.end();
         self.horizon = base + u64::from(block.k);
     }
@@ -396,8 +421,7 @@ impl Receiver {
         while !self.blocks.is_empty() {
             self.drop_first();
         }
-        self.counts.given_up += self.missing.len() as u64;
-        self.missing.clear();
+        self.miss(|_, _| true);
         self.ready.clear();
         (self.peer, self.horizon) = (None, 0);
     }
@@ -406,10 +430,24 @@ impl Receiver {
 impl Peer {
     fn write_feedback(&mut self, blocks: Vec<crate::BlockState>, now: i64, bytes: &mut Vec<u8>) {
         let (echo, echo_sent_ns, came_ns) = self.newest;
-        let Seen { received, gaps, lost, bursts, .. } = self.seen;
+        let Seen { received, gaps, lost, bursts, squares, .. } = self.seen;
         let (sequence, held_ns) = (self.feedbacks, now.saturating_sub(came_ns).max(0) as u64);
         self.feedbacks += 1;
-        let feedback = Feedback { sequence, echo, echo_sent_ns, held_ns, received, gaps, lost, bursts, blocks };
+        let (payloads, missing) = (self.payloads, self.missing);
+        let feedback = Feedback {
+            sequence,
+            echo,
+            echo_sent_ns,
+            held_ns,
+            received,
+            gaps,
+            lost,
+            bursts,
+            squares,
+            payloads,
+            missing,
+            blocks,
+        };
         feedback.write(self.session, bytes);
     }
 }

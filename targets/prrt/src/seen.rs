@@ -1,10 +1,13 @@
 //! Which sequence numbers came: replays are refused, losses and the runs that they form are counted.
 //!
 //! A number is *settled* once one came that is [`REORDERED`] higher: what has not come by then counts as lost, even if
-//! it comes later. So the counts need no clock.
+//! it comes later. So the counts need no clock. Each [`SPREAD`] settled numbers in turn are a window; the squares of
+//! the losses in each, summed, say how losses are spread beyond what runs of them tell.
 
 /// How far packets may overtake one another without one counting as lost.
 pub(crate) const REORDERED: u64 = 32;
+/// Settled numbers of a window.
+pub(crate) const SPREAD: u64 = 64;
 /// Numbers that are remembered; older ones are refused, since nobody could tell whether they came before.
 const WINDOW: u64 = 1024;
 
@@ -24,16 +27,20 @@ pub(crate) struct Seen {
     settled: u64,
     bits: [u64; (WINDOW / 64) as usize],
     in_burst: Option<bool>,
+    /// Numbers of the window that is not full yet, and those of them that are lost.
+    window: [u64; 2],
     pub received: u64,
     pub gaps: u64,
     pub lost: u64,
     pub bursts: u64,
+    pub squares: u64,
 }
 
 impl Seen {
     pub fn new() -> Self {
-        let bits = [0; (WINDOW / 64) as usize];
-        Self { next: 0, settled: 0, bits, in_burst: None, received: 0, gaps: 0, lost: 0, bursts: 0 }
+        let (bits, window) = ([0; (WINDOW / 64) as usize], [0; 2]);
+        let [received, gaps, lost, bursts, squares] = [0; 5];
+        Self { next: 0, settled: 0, bits, in_burst: None, window, received, gaps, lost, bursts, squares }
     }
 
     /// Takes a number.
@@ -75,6 +82,19 @@ impl Seen {
         *total = total.saturating_add(numbers);
         *runs += u64::from(self.in_burst != Some(lost));
         self.in_burst = Some(lost);
+        self.spread(lost, numbers);
+    }
+
+    fn spread(&mut self, lost: bool, numbers: u64) {
+        let filled = numbers.min(SPREAD - self.window[0]);
+        let [whole, rest] = [(numbers - filled) / SPREAD, (numbers - filled) % SPREAD];
+        let of = |numbers: u64| [numbers, if lost { numbers } else { 0 }];
+        self.window = [self.window[0] + filled, self.window[1] + of(filled)[1]];
+        if self.window[0] == SPREAD {
+            let squares = of(whole)[1].saturating_mul(SPREAD * SPREAD).saturating_add(self.window[1] * self.window[1]);
+            self.squares = self.squares.saturating_add(squares);
+            self.window = of(rest);
+        }
     }
 }
 
@@ -103,6 +123,16 @@ mod tests {
         }
         seen.see(39 + REORDERED + 1);
         assert_eq!((seen.received, seen.gaps, seen.lost, seen.bursts), (34, 4, 6, 3));
+    }
+
+    #[test]
+    fn the_squares_of_losses_are_those_of_each_window_in_turn() {
+        // Windows 0-63: 2 lost; 64-127: all; 128-191: all but the one that ends the leap; 192-255: none.
+        let mut seen = Seen::new();
+        (0..62).chain(191..=255 + REORDERED).for_each(|number| assert_eq!(seen.see(number), Sight::New));
+        assert_eq!(seen.squares, 4 + 64 * 64 + 63 * 63);
+        seen.see(256 + REORDERED + 640);
+        assert_eq!(seen.squares, 4 + 64 * 64 + 63 * 63 + 32 * 32 + 9 * 64 * 64);
     }
 
     #[test]

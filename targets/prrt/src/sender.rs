@@ -61,6 +61,8 @@ pub struct SenderCounts {
     pub strangers: u64,
     pub stale: u64,
     pub contradicting: u64,
+    pub settled: u64,
+    pub missing: u64,
 }
 
 /// A packet to be sent now.
@@ -112,6 +114,8 @@ struct Heard {
     rtt_ns_min: i64,
     recent_ns: VecDeque<i64>,
     losses: LossEstimate,
+    /// Payloads of blocks that are over, and those that are missing, as the last one told.
+    payloads: [u64; 2],
 }
 
 /// The payloads of late.
@@ -374,6 +378,7 @@ impl Sender {
             rtt_ns_min: rtt_ns,
             recent_ns: VecDeque::new(),
             losses: LossEstimate::new(),
+            payloads: [0; 2],
         });
         (heard.sequence, heard.rtt_ns_min) = (feedback.sequence, heard.rtt_ns_min.min(rtt_ns));
         heard.recent_ns.push_back(rtt_ns);
@@ -381,6 +386,11 @@ impl Sender {
             heard.recent_ns.pop_front();
         }
         heard.losses.take(feedback);
+        let told = [feedback.payloads, feedback.missing];
+        let [settled, missing] = [0, 1].map(|at| told[at].saturating_sub(heard.payloads[at]));
+        heard.payloads = told;
+        self.counts.settled = self.counts.settled.saturating_add(settled);
+        self.counts.missing = self.counts.missing.saturating_add(missing);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use tickscope_load::SplitMix;
 use tickscope_prrt::{BlockState, FEEDBACK_BLOCKS, Feedback, HEADER_BYTES, Header, Packet, PacketKind};
 
 /// Of the fields, in the order in which `tshark` is to print them; the last is why it is refused.
-const FIELDS: [&str; 27] = [
+const FIELDS: [&str; 30] = [
     "kind",
     "session",
     "index",
@@ -29,6 +29,9 @@ const FIELDS: [&str; 27] = [
     "gaps",
     "lost",
     "bursts",
+    "squares",
+    "payloads",
+    "missing",
     "blocks",
     "block",
     "round",
@@ -73,9 +76,11 @@ fn feedback(random: &mut SplitMix) -> Vec<u8> {
     });
     let blocks = blocks.collect();
     let [sequence, echo, held_ns, received, gaps, lost, bursts] = std::array::from_fn(|_| random.bits());
+    let [squares, payloads, missing] = std::array::from_fn(|_| random.bits());
     let echo_sent_ns = random.bits() as i64;
     let mut bytes = Vec::new();
-    let feedback = Feedback { sequence, echo, echo_sent_ns, held_ns, received, gaps, lost, bursts, blocks };
+    let channel = Feedback { received, gaps, lost, bursts, squares, ..Feedback::default() };
+    let feedback = Feedback { sequence, echo, echo_sent_ns, held_ns, payloads, missing, blocks, ..channel };
     feedback.write(random.bits() as u32, &mut bytes);
     bytes
 }
@@ -86,7 +91,7 @@ fn spoilt(random: &mut SplitMix, mut bytes: Vec<u8>) -> Vec<u8> {
         0 => bytes.truncate(2 + random.below(bytes.len() as u64 - 2) as usize),
         1 => bytes.extend((0..1 + random.below(2000)).map(|_| 7)),
         // The number of a feedback's blocks.
-        _ => bytes.get_mut(107).into_iter().for_each(|byte| *byte ^= random.below(2) as u8),
+        _ => bytes.get_mut(131).into_iter().for_each(|byte| *byte ^= random.below(2) as u8),
     }
     for _ in 0..random.below(3) {
         let at = 2 + random.below(bytes.len() as u64 - 2).min(30) as usize;
@@ -94,7 +99,7 @@ fn spoilt(random: &mut SplitMix, mut bytes: Vec<u8>) -> Vec<u8> {
             *byte = random.bits() as u8;
         }
     }
-    bytes[1] = 16 | random.below(4) as u8; // of its version: what is another's is not the dissector's
+    bytes[1] = 32 | random.below(4) as u8; // of its version: what is another's is not the dissector's
     bytes
 }
 
@@ -136,6 +141,9 @@ fn expected(bytes: &[u8]) -> Vec<String> {
                 ("gaps", feedback.gaps),
                 ("lost", feedback.lost),
                 ("bursts", feedback.bursts),
+                ("squares", feedback.squares),
+                ("payloads", feedback.payloads),
+                ("missing", feedback.missing),
                 ("blocks", feedback.blocks.len() as u64),
             ];
             numbers.into_iter().for_each(|(name, value)| set(name, value.to_string()));
@@ -243,7 +251,7 @@ fn e2e_wireshark_knows_the_packets_without_their_port_and_leaves_others_alone() 
         bytes[..2].copy_from_slice(&first);
         bytes
     };
-    let datagrams = [data(&mut random), feedback(&mut random), other(*b"Q\x10"), other(*b"P\x20"), vec![b'P'; 100]];
+    let datagrams = [data(&mut random), feedback(&mut random), other(*b"Q\x20"), other(*b"P\x10"), vec![b'P'; 100]];
     let place = written("heuristic", &datagrams);
     let Some(rows) = dissected(&place, &[]) else {
         println!("not tried: tshark is not installed (the package is tshark)");

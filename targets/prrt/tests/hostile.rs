@@ -103,8 +103,8 @@ fn every_malformed_packet_is_refused_by_its_reason() {
     assert_eq!(reason(&good[..HEADER_BYTES - 1]), "shorter than a header");
     assert_eq!(reason(&vec![0; MOST_DATAGRAM_BYTES + 1]), "longer than a datagram may be");
     assert_eq!(reason(&with(0, b'Q')), "another protocol or version");
-    assert_eq!(reason(&with(1, 0x20)), "another protocol or version");
-    assert_eq!(reason(&with(1, 0x13)), "an unknown kind");
+    assert_eq!(reason(&with(1, 0x10)), "another protocol or version");
+    assert_eq!(reason(&with(1, 0x23)), "an unknown kind");
     assert_eq!(reason(&good[..good.len() - 1]), "another length than it says");
     let contradicting = [
         with(2, 4), // a source packet beyond k

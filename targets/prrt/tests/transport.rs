@@ -384,6 +384,20 @@ fn a_constraint_that_no_coding_keeps_is_named_and_the_coding_stays() {
 }
 
 #[test]
+fn a_sender_learns_how_many_payloads_of_blocks_that_are_over_are_missing() {
+    for (k, schedule) in [(1, &[0][..]), (4, &[1]), (4, &[0, 2])] {
+        let mut network = network(k, schedule, Way::clean(5 * MS).losing(0.2), 4);
+        sent(&mut network, 4000);
+        let told = network.sender.counts();
+        // Blocks of the last deadline are over after the last feedback.
+        let (over, missing) = (told.settled as f64, told.missing as f64);
+        assert!((3700..=4000).contains(&told.settled), "{told:?}");
+        let truly = (4000 - network.trips.len()) as f64;
+        assert!(truly > 40.0 && missing > 0.9 * truly * over / 4000.0 && missing <= truly, "{truly}: {told:?}");
+    }
+}
+
+#[test]
 fn the_longest_deadline_is_one_that_packets_can_say() {
     let with = |deadline_ns| SenderPlan { deadline_ns, ..plan(4, &[1]) };
     let mut network = Network::new(with(60_000 * MS), RECEIVER, (Way::clean(MS), Way::clean(MS)), 9);

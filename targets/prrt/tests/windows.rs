@@ -85,3 +85,51 @@ fn the_share_and_the_deadline_are_kept_in_the_windows_of_a_stream() {
         assert!(is_feedback_lost || kept >= 0.99 * row.windows as f64, "{told}");
     }
 }
+
+/// What is asked of a channel that loses less than all while it is bad.
+const SHARE: f64 = 1e-3;
+
+/// The share of payloads that were missing since the second choice, and what feedback told of all.
+fn missing_of(loss: LossModel, payloads: i64) -> (f64, [u64; 2]) {
+    let plan = SenderPlan {
+        session: 7,
+        coding: Coding::new(4, &[4]).unwrap(),
+        deadline_ns: 200 * MS,
+        flush_ns: 100 * MS,
+        pace_ns: 0,
+    };
+    let receiver = ReceiverPlan { feedback_ns: 5 * MS, reordered_ns: MS, vanished_ns: 60_000 * MS };
+    let forth = Way { loss, ..Way::clean(MS / 10) };
+    let mut network = Network::new(plan, receiver, (forth, Way::clean(MS / 10)), 40);
+    let constraints = Constraints { residual_loss: SHARE, rate_bps: f64::INFINITY, detection_ns: 2.0 * MS as f64 };
+    let mut ids = Vec::new();
+    for at in 0..payloads {
+        network.run_until(at * MS);
+        ids.push(network.submit());
+        if at % 1000 == 999 {
+            network.sender.adapt(&constraints).expect("feedback came").expect("it is feasible");
+        }
+    }
+    network.run_until((payloads + 600) * MS);
+    let in_time = |id: &&u64| {
+        let (submitted_ns, _) = network.submitted[id];
+        network.trips.get(id).is_some_and(|trip| trip.delivered_ns <= submitted_ns + 200 * MS)
+    };
+    let missing = |ids: &[u64]| ids.len() - ids.iter().filter(in_time).count();
+    let counts = network.sender.counts();
+    let missed = ids.iter().filter(|id| !network.trips.contains_key(*id)).count() as u64;
+    assert!(counts.missing <= missed && counts.settled <= payloads as u64, "{counts:?}, {missed}");
+    (missing(&ids[2000..]) as f64 / (payloads - 2000) as f64, [counts.missing, missed])
+}
+
+#[test]
+fn bad_times_that_lose_less_than_all_are_planned_for() {
+    for [good_to_bad, bad_to_good, lost_in_bad] in
+        [[0.005, 0.05, 0.3], [0.002, 0.02, 0.3], [0.005, 0.05, 0.5], [0.01, 0.2, 0.4]]
+    {
+        let loss = LossModel { good_to_bad, bad_to_good, lost_in_good: 0.0, lost_in_bad };
+        let (share, told) = missing_of(loss, 60_000);
+        println!("{loss:?}: {share}, missing as told and in truth {told:?}");
+        assert!(share <= 2.0 * SHARE, "{loss:?}: {share}");
+    }
+}

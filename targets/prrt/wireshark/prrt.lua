@@ -5,7 +5,7 @@
 -- Without -d it knows its packets by their first two bytes and their length. What is no packet is told with the reason
 -- that the receiver would count. A capture that was cut short shows what is there of a packet.
 
-local HEADER_BYTES, FEEDBACK_BYTES, BITMAP_BYTES, LENGTH_BYTES = 44, 64, 32, 2
+local HEADER_BYTES, FEEDBACK_BYTES, BITMAP_BYTES, LENGTH_BYTES = 44, 88, 32, 2
 local BLOCK_BYTES, MOST_BLOCKS, MOST_DATAGRAM_BYTES = 12 + BITMAP_BYTES, 8, 1472
 local MOST_ID, MOST_SEQUENCE = UInt64(0, 0x200000), UInt64(0, 0x10000000)
 local SOURCE, PARITY, FEEDBACK = 0, 1, 2
@@ -35,6 +35,9 @@ local fields = {
     gaps = ProtoField.uint64("prrt.gaps", "Runs of received packets"),
     lost = ProtoField.uint64("prrt.lost", "Lost"),
     bursts = ProtoField.uint64("prrt.bursts", "Runs of lost packets"),
+    squares = ProtoField.uint64("prrt.squares", "Losses of each 64 packets, squared and summed"),
+    payloads = ProtoField.uint64("prrt.payloads", "Payloads of blocks that are over"),
+    missing = ProtoField.uint64("prrt.missing", "Those of them that are missing"),
     blocks = ProtoField.uint64("prrt.blocks", "Blocks that more is wanted of"),
     block = ProtoField.uint64("prrt.block", "Block"),
     round = ProtoField.uint8("prrt.round", "Round"),
@@ -107,11 +110,13 @@ local function feedback(buffer, tree)
     if buffer:len() < HEADER_BYTES + FEEDBACK_BYTES then
         return "a feedback shorter than one"
     end
-    local places = { "echo", "echo_sent", "held", "received", "gaps", "lost", "bursts", "blocks" }
+    local places = {
+        "echo", "echo_sent", "held", "received", "gaps", "lost", "bursts", "squares", "payloads", "missing", "blocks",
+    }
     for at, name in ipairs(places) do
         tree:add(fields[name], buffer(HEADER_BYTES + 8 * (at - 1), 8))
     end
-    local count = buffer(HEADER_BYTES + 56, 8):uint64()
+    local count = buffer(HEADER_BYTES + FEEDBACK_BYTES - 8, 8):uint64()
     local rest = buffer:len() - HEADER_BYTES - FEEDBACK_BYTES
     if count > UInt64(MOST_BLOCKS) or rest ~= count:tonumber() * BLOCK_BYTES then
         return "a feedback with another number of blocks than it says"
@@ -147,7 +152,7 @@ local function packet(buffer, tree)
 end
 
 local function is_prrt(buffer)
-    return buffer:len() >= 2 and buffer(0, 1):uint() == 0x50 and math.floor(buffer(1, 1):uint() / 16) == 1
+    return buffer:len() >= 2 and buffer(0, 1):uint() == 0x50 and math.floor(buffer(1, 1):uint() / 16) == 2
 end
 
 function prrt.dissector(buffer, info, root)
