@@ -444,7 +444,7 @@ fn sent(link: &UdpSender, lateness: &Lateness, unsubmitted: u64) -> serde_json::
         "cut_short": counts.cut_short, "feedback": counts.feedback, "asked": counts.asked,
         "refused_asks": counts.refused_asks, "malformed": counts.malformed, "strangers": counts.strangers,
         "stale": counts.stale, "contradicting": counts.contradicting,
-        "settled": counts.settled, "missing": counts.missing,
+        "restarts": counts.restarts, "settled": counts.settled, "missing": counts.missing,
         "missing_share": missing_share(&counts, &SenderCounts::default()), "refused_sends": link.refused_sends,
         "path_errors": link.path_errors, "rtt_min_ns": link.sender.rtt_ns_min(),
         "late_sends_p50_ns": lateness.quantile_ticks(500),

@@ -38,7 +38,7 @@ const MAGIC: u8 = b'P';
 const VERSION: u8 = 2;
 const BITMAP_BYTES: usize = MOST_PACKETS.div_ceil(8);
 const BLOCK_BYTES: usize = 12 + BITMAP_BYTES;
-const FEEDBACK_BYTES: usize = 88;
+const FEEDBACK_BYTES: usize = 96;
 
 /// Kind of a packet, as on the wire and in stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,6 +201,8 @@ pub struct Feedback {
     pub payloads: u64,
     /// Those of them that were never handed over.
     pub missing: u64,
+    /// The first packet that the receiver remembers: another one once it forgot the sender, or was started anew.
+    pub first: u64,
     /// Blocks that the receiver wants more of.
     pub blocks: Vec<BlockState>,
 }
@@ -235,7 +237,7 @@ impl Feedback {
         let mut body = Vec::with_capacity(FEEDBACK_BYTES + self.blocks.len() * BLOCK_BYTES);
         let echo = [self.echo, self.echo_sent_ns as u64, self.held_ns];
         let packets = [self.received, self.gaps, self.lost, self.bursts, self.squares];
-        let rest = [self.payloads, self.missing, self.blocks.len() as u64];
+        let rest = [self.payloads, self.missing, self.first, self.blocks.len() as u64];
         body.extend(echo.iter().chain(&packets).chain(&rest).flat_map(|number| number.to_be_bytes()));
         for block in &self.blocks {
             body.extend(block.base.to_be_bytes());
@@ -256,7 +258,7 @@ impl Feedback {
         let Some((fixed, rest)) = body.split_at_checked(FEEDBACK_BYTES) else {
             return Err("a feedback shorter than one");
         };
-        let [echo, echo_sent, held_ns, received, gaps, lost, bursts, squares, payloads, missing, count] =
+        let [echo, echo_sent, held_ns, received, gaps, lost, bursts, squares, payloads, missing, first, count] =
             std::array::from_fn(|at| long(fixed, at * 8));
         if count > FEEDBACK_BLOCKS as u64 || rest.len() != count as usize * BLOCK_BYTES {
             return Err("a feedback with another number of blocks than it says");
@@ -280,6 +282,7 @@ impl Feedback {
             squares,
             payloads,
             missing,
+            first,
             blocks,
         })
     }

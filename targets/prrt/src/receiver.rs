@@ -91,6 +91,8 @@ pub struct Receiver {
 /// What is known of the sender.
 struct Peer {
     session: u32,
+    /// Number of the first packet.
+    first: u64,
     seen: Seen,
     heard_ns: i64,
     /// Of the newest packet: its number, its sender's clock, when it came.
@@ -267,6 +269,7 @@ impl Receiver {
         self.on_time(now);
         let peer = self.peer.get_or_insert_with(|| Peer {
             session: header.session,
+            first: header.sequence,
             seen: Seen::new(),
             heard_ns: now,
             newest: (0, 0, i64::MIN),
@@ -433,7 +436,7 @@ impl Peer {
         let Seen { received, gaps, lost, bursts, squares, .. } = self.seen;
         let (sequence, held_ns) = (self.feedbacks, now.saturating_sub(came_ns).max(0) as u64);
         self.feedbacks += 1;
-        let (payloads, missing) = (self.payloads, self.missing);
+        let (payloads, missing, first) = (self.payloads, self.missing, self.first);
         let feedback = Feedback {
             sequence,
             echo,
@@ -446,6 +449,7 @@ impl Peer {
             squares,
             payloads,
             missing,
+            first,
             blocks,
         };
         feedback.write(self.session, bytes);

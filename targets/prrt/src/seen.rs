@@ -45,6 +45,9 @@ impl Seen {
 
     /// Takes a number.
     pub fn see(&mut self, sequence: u64) -> Sight {
+        if self.next == 0 && sequence > REORDERED {
+            (self.next, self.settled) = (sequence, sequence); // who joins late lost nothing before
+        }
         if sequence >= self.next {
             self.advance(sequence);
         } else if sequence.saturating_add(WINDOW) < self.next {
@@ -133,6 +136,14 @@ mod tests {
         assert_eq!(seen.squares, 4 + 64 * 64 + 63 * 63);
         seen.see(256 + REORDERED + 640);
         assert_eq!(seen.squares, 4 + 64 * 64 + 63 * 63 + 32 * 32 + 9 * 64 * 64);
+    }
+
+    #[test]
+    fn who_joins_late_lost_nothing_before() {
+        let mut seen = Seen::new();
+        assert_eq!([seen.see(5000), seen.see(4999), seen.see(4999)], [Sight::New, Sight::New, Sight::Again]);
+        seen.see(5002 + REORDERED);
+        assert_eq!((seen.received, seen.lost), (1, 1));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub struct SenderCounts {
     pub contradicting: u64,
     pub settled: u64,
     pub missing: u64,
+    pub restarts: u64,
 }
 
 /// A packet to be sent now.
@@ -110,7 +111,13 @@ struct SentBlock {
 }
 
 struct Heard {
+    /// The first packet that the receiver remembers.
+    first: u64,
+    /// The newest packet that was echoed.
+    echo: u64,
     sequence: u64,
+    /// Feedbacks that were taken.
+    taken: u64,
     rtt_ns_min: i64,
     recent_ns: VecDeque<i64>,
     losses: LossEstimate,
@@ -160,7 +167,8 @@ impl Sender {
         self.counts
     }
 
-    /// The shortest round trip of a packet and its feedback, without the time that the receiver held it.
+    /// The shortest of the last 64 round trips of a packet and its feedback, without the time that the receiver held
+    /// it.
     pub fn rtt_ns_min(&self) -> Option<i64> {
         self.heard.as_ref().map(|heard| heard.rtt_ns_min)
     }
@@ -217,8 +225,9 @@ impl Sender {
 
     /// The share of feedback that is lost, at the upper end of what the gaps in their numbers allow.
     fn requests_lost(&self) -> f64 {
-        let sent = self.heard.as_ref().map_or(0.0, |heard| heard.sequence as f64 + 1.0);
-        upper_share((sent - self.counts.feedback as f64).max(0.0), sent.max(1.0))
+        let [sent, taken] =
+            self.heard.as_ref().map_or([0.0; 2], |heard| [heard.sequence as f64 + 1.0, heard.taken as f64]);
+        upper_share((sent - taken).max(0.0), sent.max(1.0))
     }
 
     /// Takes a payload; answers its id.
@@ -370,21 +379,33 @@ impl Sender {
             .and_then(|held_ns| now.checked_sub(feedback.echo_sent_ns)?.checked_sub(held_ns))
             .filter(|rtt_ns| *rtt_ns >= 0 && feedback.echo < self.sequence);
         let Some(rtt_ns) = rtt_ns else { return Err(&mut self.counts.contradicting) };
-        if self.heard.as_ref().is_some_and(|heard| heard.sequence >= feedback.sequence) {
+        let is_other = |heard: &Heard| heard.first != feedback.first;
+        let is_stale = |heard: &Heard| {
+            if is_other(heard) { heard.echo >= feedback.echo } else { heard.sequence >= feedback.sequence }
+        };
+        if self.heard.as_ref().is_some_and(is_stale) {
             return Err(&mut self.counts.stale);
         }
+        if self.heard.as_ref().is_some_and(is_other) {
+            (self.heard, self.counts.restarts) = (None, self.counts.restarts + 1);
+        }
         let heard = self.heard.get_or_insert_with(|| Heard {
+            first: feedback.first,
+            echo: feedback.echo,
             sequence: feedback.sequence,
+            taken: 0,
             rtt_ns_min: rtt_ns,
             recent_ns: VecDeque::new(),
             losses: LossEstimate::new(),
             payloads: [0; 2],
         });
-        (heard.sequence, heard.rtt_ns_min) = (feedback.sequence, heard.rtt_ns_min.min(rtt_ns));
+        (heard.sequence, heard.echo) = (feedback.sequence, heard.echo.max(feedback.echo));
+        heard.taken += 1;
         heard.recent_ns.push_back(rtt_ns);
         if heard.recent_ns.len() > RECENT_TRIPS {
             heard.recent_ns.pop_front();
         }
+        heard.rtt_ns_min = heard.recent_ns.iter().copied().min().unwrap_or(rtt_ns);
         heard.losses.take(feedback);
         let told = [feedback.payloads, feedback.missing];
         let [settled, missing] = [0, 1].map(|at| told[at].saturating_sub(heard.payloads[at]));

@@ -8,7 +8,7 @@ use tickscope_load::SplitMix;
 use tickscope_prrt::{BlockState, FEEDBACK_BLOCKS, Feedback, HEADER_BYTES, Header, Packet, PacketKind};
 
 /// Of the fields, in the order in which `tshark` is to print them; the last is why it is refused.
-const FIELDS: [&str; 30] = [
+const FIELDS: [&str; 31] = [
     "kind",
     "session",
     "index",
@@ -32,6 +32,7 @@ const FIELDS: [&str; 30] = [
     "squares",
     "payloads",
     "missing",
+    "first",
     "blocks",
     "block",
     "round",
@@ -76,10 +77,10 @@ fn feedback(random: &mut SplitMix) -> Vec<u8> {
     });
     let blocks = blocks.collect();
     let [sequence, echo, held_ns, received, gaps, lost, bursts] = std::array::from_fn(|_| random.bits());
-    let [squares, payloads, missing] = std::array::from_fn(|_| random.bits());
+    let [squares, payloads, missing, first] = std::array::from_fn(|_| random.bits());
     let echo_sent_ns = random.bits() as i64;
     let mut bytes = Vec::new();
-    let channel = Feedback { received, gaps, lost, bursts, squares, ..Feedback::default() };
+    let channel = Feedback { received, gaps, lost, bursts, squares, first, ..Feedback::default() };
     let feedback = Feedback { sequence, echo, echo_sent_ns, held_ns, payloads, missing, blocks, ..channel };
     feedback.write(random.bits() as u32, &mut bytes);
     bytes
@@ -91,7 +92,7 @@ fn spoilt(random: &mut SplitMix, mut bytes: Vec<u8>) -> Vec<u8> {
         0 => bytes.truncate(2 + random.below(bytes.len() as u64 - 2) as usize),
         1 => bytes.extend((0..1 + random.below(2000)).map(|_| 7)),
         // The number of a feedback's blocks.
-        _ => bytes.get_mut(131).into_iter().for_each(|byte| *byte ^= random.below(2) as u8),
+        _ => bytes.get_mut(139).into_iter().for_each(|byte| *byte ^= random.below(2) as u8),
     }
     for _ in 0..random.below(3) {
         let at = 2 + random.below(bytes.len() as u64 - 2).min(30) as usize;
@@ -144,6 +145,7 @@ fn expected(bytes: &[u8]) -> Vec<String> {
                 ("squares", feedback.squares),
                 ("payloads", feedback.payloads),
                 ("missing", feedback.missing),
+                ("first", feedback.first),
                 ("blocks", feedback.blocks.len() as u64),
             ];
             numbers.into_iter().for_each(|(name, value)| set(name, value.to_string()));

@@ -398,6 +398,47 @@ fn a_sender_learns_how_many_payloads_of_blocks_that_are_over_are_missing() {
 }
 
 #[test]
+fn a_receiver_that_forgot_its_sender_is_believed_at_once() {
+    for is_started_anew in [false, true] {
+        let receiver = ReceiverPlan { vanished_ns: 1000 * MS, ..RECEIVER };
+        let ways = (Way::clean(5 * MS).losing(0.05), Way::clean(5 * MS));
+        let mut network = Network::new(plan(4, &[0, 2, 2]), receiver.clone(), ways, 4);
+        sent(&mut network, 4000);
+        let before = network.sender.counts();
+        network.run_until(if is_started_anew { network.now } else { 6000 * MS });
+        if is_started_anew {
+            network.receiver = Receiver::new(receiver);
+        }
+        let (begun, came) = (network.now, network.trips.len());
+        for at in 0..4000 {
+            network.run_until(begun + at * MS);
+            network.submit();
+        }
+        network.run_until(begun + 4400 * MS);
+        let counts = network.sender.counts();
+        assert!(network.trips.len() - came > 3980, "{}: {counts:?}", network.trips.len() - came);
+        assert!((counts.stale, counts.restarts) == (0, 1) && counts.asked > before.asked + 100, "{counts:?}");
+        assert!(counts.settled > before.settled + 3700 && counts.missing < 60, "{counts:?}");
+        let constraints = Constraints { residual_loss: 1e-3, rate_bps: f64::INFINITY, detection_ns: 3e6 };
+        let choice = network.sender.adapt(&constraints).unwrap().unwrap();
+        assert!(choice.redundancy < 0.5, "what came before the restart is no loss: {choice:?}");
+    }
+}
+
+#[test]
+fn the_shortest_round_trip_is_one_of_late() {
+    let mut network = network(4, &[1], Way::clean(2 * MS), 1);
+    sent(&mut network, 1000);
+    assert_eq!(network.sender.rtt_ns_min(), Some(7 * MS));
+    network.forth.way.delay_ns = 20 * MS;
+    for at in 0..1000 {
+        network.run_until((1500 + at) * MS);
+        network.submit();
+    }
+    assert_eq!(network.sender.rtt_ns_min(), Some(25 * MS));
+}
+
+#[test]
 fn the_longest_deadline_is_one_that_packets_can_say() {
     let with = |deadline_ns| SenderPlan { deadline_ns, ..plan(4, &[1]) };
     let mut network = Network::new(with(60_000 * MS), RECEIVER, (Way::clean(MS), Way::clean(MS)), 9);

@@ -5,7 +5,7 @@
 -- Without -d it knows its packets by their first two bytes and their length. What is no packet is told with the reason
 -- that the receiver would count. A capture that was cut short shows what is there of a packet.
 
-local HEADER_BYTES, FEEDBACK_BYTES, BITMAP_BYTES, LENGTH_BYTES = 44, 88, 32, 2
+local HEADER_BYTES, FEEDBACK_BYTES, BITMAP_BYTES, LENGTH_BYTES = 44, 96, 32, 2
 local BLOCK_BYTES, MOST_BLOCKS, MOST_DATAGRAM_BYTES = 12 + BITMAP_BYTES, 8, 1472
 local MOST_ID, MOST_SEQUENCE = UInt64(0, 0x200000), UInt64(0, 0x10000000)
 local SOURCE, PARITY, FEEDBACK = 0, 1, 2
@@ -38,6 +38,7 @@ local fields = {
     squares = ProtoField.uint64("prrt.squares", "Losses of each 64 packets, squared and summed"),
     payloads = ProtoField.uint64("prrt.payloads", "Payloads of blocks that are over"),
     missing = ProtoField.uint64("prrt.missing", "Those of them that are missing"),
+    first = ProtoField.uint64("prrt.first", "First packet that the receiver remembers"),
     blocks = ProtoField.uint64("prrt.blocks", "Blocks that more is wanted of"),
     block = ProtoField.uint64("prrt.block", "Block"),
     round = ProtoField.uint8("prrt.round", "Round"),
@@ -111,7 +112,8 @@ local function feedback(buffer, tree)
         return "a feedback shorter than one"
     end
     local places = {
-        "echo", "echo_sent", "held", "received", "gaps", "lost", "bursts", "squares", "payloads", "missing", "blocks",
+        "echo", "echo_sent", "held", "received", "gaps", "lost", "bursts", "squares", "payloads", "missing",
+        "first", "blocks",
     }
     for at, name in ipairs(places) do
         tree:add(fields[name], buffer(HEADER_BYTES + 8 * (at - 1), 8))

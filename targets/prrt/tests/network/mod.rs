@@ -31,7 +31,7 @@ impl Way {
 
 /// A way with its own losses, and packets that are under way by when they come.
 pub struct Line {
-    way: Way,
+    pub way: Way,
     losses: LossProcess,
     random: SplitMix,
     under_way: BTreeMap<(i64, u64), Vec<u8>>,
