@@ -84,8 +84,12 @@ class Plan:
 def prepare(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> None:
     """Makes the views that all questions are put to, of the files with the stamps of each point."""
     engine.stamps(stamps)
+    held = engine.rows(f"select distinct point, shiftright(tick, {LIMB}) from stamps")
     ranges = engine.rows("select point, min(tick), max(tick) from stamps group by point")
-    clocks = [row for point, first, last in ranges for row in _segments(plan, int(point), int(first), int(last))]
+    clocks = []
+    for point, first, last in ranges:
+        buckets = {int(bucket) for of, bucket in held if of == point}
+        clocks += _segments(plan, int(point), int(first), int(last), buckets)
     engine.table("clocks", CLOCKS, clocks)
     engine.table("stages", STAGES, [_stage(plan, number) for number in range(len(plan.stages))])
     for name in VIEWS:
@@ -190,15 +194,16 @@ class _Bounds:
         return lo + (lo_last - lo) // apart * past, hi + (hi_last - hi) // apart * past
 
 
-def _segments(plan: Plan, point: int, first: int, last: int) -> list[tuple[int, ...]]:
-    """Where a point's readings from `first` to `last` lie on the reference: the lower bound at the reading, the upper
-    one where the counter moved on, and twice the middle at the reading; straight, and each in one bucket."""
+def _segments(plan: Plan, point: int, first: int, last: int, buckets: set[int]) -> list[tuple[int, ...]]:
+    """Where a point's readings from `first` to `last`, in those buckets, lie on the reference: the lower bound at the
+    reading, the upper one where the counter moved on, and twice the middle at the reading; straight, and each in one
+    bucket."""
     name, _, width, clock_map = plan.points[point]
     end = last + width
     vertices = [(tick, tick << FRACTION, tick << FRACTION) for tick in (first, end)]
     bounds = _Bounds(vertices if clock_map is None else clock_map.vertices(first, end))
     bends = {tick for of in bounds.ticks for tick in (of, of - width) if first <= tick <= last}
-    bends |= set(range((first >> LIMB) + 1 << LIMB, last + 1, 1 << LIMB))
+    bends |= {tick for bucket in buckets for tick in (bucket << LIMB, bucket + 1 << LIMB) if first < tick <= last}
     starts = sorted(bends | {first})
 
     def lines(tick: int) -> tuple[int, int, int]:
@@ -207,6 +212,8 @@ def _segments(plan: Plan, point: int, first: int, last: int) -> list[tuple[int, 
 
     rows = []
     for start, following in zip(starts, [*starts[1:], last + 1], strict=True):
+        if start >> LIMB not in buckets:
+            continue
         here = lines(start)
         ahead = lines(start + 1) if following - start > 1 else here
         slopes = [there - value for value, there in zip(here, ahead, strict=True)]

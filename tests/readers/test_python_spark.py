@@ -30,6 +30,7 @@ from tickscope.portable import (
     STATEMENTS,
     VIEWS,
     Plan,
+    _segments,
     causes,
     prepare,
     stage_durations,
@@ -375,6 +376,12 @@ def test_an_engine_that_is_not_there_is_refused_with_what_helps(recorded, monkey
     monkeypatch.setitem(sys.modules, "pyspark.errors", None)
     with pytest.raises(tickscope.TickscopeError, match=r"found none. pip install 'tickscope\[spark\]'"):
         opened(recorded, engine="spark")
+
+
+def test_a_stamp_far_from_all_others_has_a_row_and_the_time_between_has_none():
+    plan = Plan([("a.begin", 0, 1, None)], [], False)
+    rows = _segments(plan, 0, 5, 1 << 62, {0, 1 << 32})
+    assert [(row[1], row[2], row[3]) for row in rows] == [(0, 5, (1 << 30) - 1), (1 << 32, 1 << 62, 1 << 62)]
 
 
 @needs_spark
