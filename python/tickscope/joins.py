@@ -32,18 +32,21 @@ def join(address: str, folder: str | Path | None = None) -> int:
     if any(file.is_of_traces for file in files):
         return 0
     with tempfile.TemporaryDirectory(prefix="tickscope-") as scratch:
-        root = Path(scratch if folder is None else folder).absolute()
+        root = Path(scratch if folder is None else folder).resolve()
         _expect_own(root, manifest)
         root.mkdir(parents=True, exist_ok=True)
-        (root / MANIFEST).write_bytes(manifest)
-        (root / DIGESTS).write_bytes(digests)
+        here = Storage(root.as_uri())
+        here.put(MANIFEST, manifest)
+        here.put(DIGESTS, digests)
         _fetch(storage, [file for file in files if file.is_of_a_table], root)
         return _join(storage, root)
 
 
 def _expect_own(root: Path, manifest: bytes) -> None:
     is_own = Storage(root.as_uri()).text(MANIFEST) == manifest and not (root / "stored").exists()
-    if root.exists() and any(root.iterdir()) and not is_own:
+    # A disk that was full leaves parts.
+    others = [place for place in root.iterdir() if place.suffix != ".part"] if root.exists() else []
+    if others and not is_own:
         raise _tickscope.TickscopeError(
             f"expected an empty folder, or one that this run was joined in before, found other files in {root}. Name "
             "another folder"
@@ -64,7 +67,7 @@ def _fetch(storage: Storage, files: list[Stored], root: Path) -> None:
     def take(file: Stored) -> None:
         target = root / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        file.expect(storage.take(file.path, target), storage, "Upload it again")
+        file.expect(storage.take(file.path, target, file.bytes), storage, "Upload it again")
 
     at_once(take, waiting)
 
@@ -80,6 +83,7 @@ def _join(storage: Storage, root: Path) -> int:
         )
     sent = send(traces, here, storage)
     storage.put(DIGESTS, digests)
-    for note in notes[1:]:  # the first says that it was joined
-        warnings.warn(note, stacklevel=3)
+    for note in notes:
+        if not note.startswith("joined now from "):
+            warnings.warn(note, stacklevel=3)
     return sent + 1

@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
@@ -36,6 +37,10 @@ Rho = str | float | None
 Sources = Iterable[str] | None
 """The only evidence to use between nodes: `probes`, `kernel-probes`, `messages`, `kernel-messages`, `common-host`;
 `None`: all there is."""
+
+
+_FOLDERS: weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, list[object]] = weakref.WeakKeyDictionary()
+"""Folders of this process with files of tables, by the connections of these."""
 
 
 class FindingWarning(UserWarning):
@@ -369,6 +374,9 @@ class Run:
         raise _tickscope.TickscopeError(f"expected {table} in {self.root}, found none: {remedy}")
 
     def _parquet(self, files: list[Path], partitioned: bool = False) -> duckdb.DuckDBPyRelation:
+        # The table is lazy: its files stay while it may be asked, which ends with its connection.
+        folders = [self.copy] if self.copy is not None else [self._aside] if self._aside is not None else []
+        _FOLDERS.setdefault(self._connection, []).extend(folders)
         return self._connection.read_parquet(
             [_literal(file) for file in files], hive_partitioning=partitioned, union_by_name=True
         )

@@ -9,9 +9,11 @@ address. Deliberately absent: which files are sent, `uploads`.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import hashlib
 import json
+import math
 import shutil
 import tempfile
 import time
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pyarrow
 from pyarrow import fs
@@ -39,6 +41,8 @@ _FOOTER_BYTES = 1 << 16
 """Most footers are shorter."""
 _PIECE_BYTES = 8 << 20
 """Of a file that is passed on, so much is in memory."""
+_MOST_BYTES = 256 << 20
+"""Bytes of a file that is read into memory: what the core takes of a list of digests."""
 _AT_ONCE = 8
 _TRIES = 4
 """How often something is tried that storage refuses, or breaks off, beyond what its filesystem tries by itself."""
@@ -55,8 +59,11 @@ def is_address(run: object) -> bool:
 
 def shown(address: str) -> str:
     """An address without what only its filesystem needs: options, and keys."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    scheme, _, place = address.partition("?")[0].partition("://")
+    first, _, rest = place.partition("/")
+    # A secret may have slashes.
+    shown = place.rpartition("@")[2] if ":" in first else f"{first.rpartition('@')[2]}/{rest}"
+    return f"{scheme}://{shown}".rstrip("/")
 
 
 Content = tuple[int, str]
@@ -135,9 +142,9 @@ class Copy:
         target = self.root / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         if not self.is_whole and _is_of_programs(file.path):
-            self._storage.take_footer(file.path, target)
+            self._storage.take_footer(file.path, target, file.bytes)
             return
-        found = self._storage.take(file.path, target)
+        found = self._storage.take(file.path, target, file.bytes)
         if found not in (None, file.content):
             self.changed[file.path] = file.otherwise(found, self._storage, "Upload it again")
 
@@ -150,8 +157,9 @@ class Storage:
         try:
             self._files, place = fs.FileSystem.from_uri(address)
         except (OSError, pyarrow.ArrowException) as why:
+            found = "it has keys, and cannot be read. Leave them to the environment" if "@" in address else str(why)
             raise _tickscope.TickscopeError(
-                f"expected an address such as s3://BUCKET/RUN, found {shown(address)}: {why}. Name a run there"
+                f"expected an address such as s3://BUCKET/RUN, found {shown(address)}: {found}. Name a run there"
             ) from None
         self.place = place.rstrip("/")
 
@@ -170,8 +178,12 @@ class Storage:
         return manifest, digests
 
     def text(self, path: str) -> bytes | None:
-        """A whole file; `None`: there is none."""
-        return self._opened(path, lambda file: bytes(file.read()))
+        """A whole file, not above `_MOST_BYTES`; `None`: there is none."""
+        found = self._opened(path, lambda file: bytes(file.read(_MOST_BYTES + 1)))
+        if found is not None and len(found) > _MOST_BYTES:
+            place = f"{shown(self.address)}/{path}"
+            raise _tickscope.TickscopeError(f"expected {place} of {_MOST_BYTES} bytes at most, found more. Restore it")
+        return found
 
     def content(self, path: str) -> Content | None:
         """What a file has; `None`: there is none."""
@@ -182,20 +194,25 @@ class Storage:
         md5 = partial(hashlib.md5, usedforsecurity=False)
         return self._opened(path, lambda file: hashlib.file_digest(file, md5).hexdigest())
 
-    def take(self, path: str, target: Path) -> Content | None:
-        """Copies a file, if it is there; returns what it has."""
+    def take(self, path: str, target: Path, most: int) -> Content | None:
+        """Copies a file, if it is there, up to the first piece beyond `most` bytes; returns what it copied."""
 
         def copy(file: pyarrow.NativeFile) -> Content:
             with target.open("wb") as out:
-                return _passed_on(file, out.write)
+                return _passed_on(file, out.write, most)
 
         return self._opened(path, copy)
 
-    def take_footer(self, path: str, target: Path) -> None:
-        """Copies a Parquet file's footer to its place in a file of the same size, which has nothing else."""
+    def take_footer(self, path: str, target: Path, expected: int) -> None:
+        """Copies a Parquet file's footer to its place in a file of the same size, which has nothing else; of a file of
+        another size than expected only the size."""
 
         def copy(file: pyarrow.NativeFile) -> None:
             size = file.size()
+            if size != expected:
+                with target.open("wb") as out:
+                    out.truncate(size)
+                return
             end = _last(file, size, _FOOTER_BYTES)
             length = int.from_bytes(end[-8:-4], "little") + 8
             end = end if length <= len(end) else _last(file, size, length)
@@ -250,7 +267,12 @@ class Storage:
             manifests = _patiently(lambda: self._files.get_file_info(places))
         except OSError as why:
             raise self._failed("", why) from None
-        return [name for name, info in zip(names, manifests, strict=True) if info.type == fs.FileType.File]
+        found = [name for name, info in zip(names, manifests, strict=True) if info.type == fs.FileType.File]
+        if isinstance(self._files, fs.LocalFileSystem):
+            # A link and what it points to count once, by its own name.
+            found.sort(key=lambda name: not Path(self.place, name).is_symlink())
+            found = sorted({Path(self.place, name).resolve(): name for name in found}.values())
+        return found
 
     def _written(self, path: str, fill: Callable[[pyarrow.NativeFile], object]) -> None:
         """Writes a whole file, with the folders above it where storage has folders. In those of this machine it has its
@@ -276,6 +298,12 @@ class Storage:
 
     def _opened(self, path: str, use: Callable[[pyarrow.NativeFile], T]) -> T | None:
         def read() -> T:
+            place = f"{self.place}/{path}"
+            # A pipe would be waited for, and a device has no end.
+            if isinstance(self._files, fs.LocalFileSystem) and Path(place).exists() and not Path(place).is_file():
+                raise _tickscope.TickscopeError(
+                    f"expected an ordinary file at {shown(self.address)}/{path}, found none. Restore it"
+                )
             with self._files.open_input_file(f"{self.place}/{path}") as file:
                 return use(file)
 
@@ -288,6 +316,8 @@ class Storage:
 
     def _failed(self, path: str, why: OSError) -> _tickscope.TickscopeError:
         where = f"{shown(self.address)}/{path}".rstrip("/")
+        if why.errno == errno.ENOSPC:
+            return _tickscope.TickscopeError(f"cannot copy {where}: {why}; make room, or set TMPDIR to a larger disk")
         return _tickscope.TickscopeError(f"cannot read {where}: {why}; open the run again once storage answers")
 
 
@@ -298,7 +328,7 @@ def expanded(run: str) -> list[str]:
     if "*" not in pattern:
         return [run]
     names = Storage(parts._replace(path=parent).geturl()).runs(pattern)
-    return [parts._replace(path=f"{parent}/{name}").geturl() for name in names]
+    return [parts._replace(path=f"{parent}/{quote(name)}").geturl() for name in names]
 
 
 def at_once(act: Callable[[Stored], object], files: list[Stored]) -> None:
@@ -333,10 +363,10 @@ def _etag(file: pyarrow.NativeFile) -> str | None:
         return None
 
 
-def _passed_on(file: pyarrow.NativeFile, write: Callable[[bytes], object]) -> Content:
-    """Has a file written elsewhere, in pieces; returns what it has."""
+def _passed_on(file: pyarrow.NativeFile, write: Callable[[bytes], object], most: float = math.inf) -> Content:
+    """Has a file written elsewhere, in pieces, up to the first beyond `most` bytes; returns what was written."""
     size, digest = 0, _tickscope.Digest()
-    while piece := file.read(_PIECE_BYTES):
+    while size <= most and (piece := file.read(_PIECE_BYTES)):
         digest.update(piece)
         write(piece)
         size += len(piece)

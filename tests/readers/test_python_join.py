@@ -27,6 +27,8 @@ def written(storage, path, fill):
         fill(out)
         out.flush()
         os.kill(os.getpid(), 9)
+    if storage.address != address:
+        return whole(storage, path, fill)
     sent.append(path)
     whole(storage, path, half if len(sent) > files else fill)
 Storage._written = written
@@ -113,7 +115,7 @@ def test_what_was_fetched_is_not_fetched_again_and_what_is_damaged_is_refused_by
     lacking = {path for path in tables if bytes_of(folder / path) != (unjoined / path).read_bytes()}
     assert {str(name)} <= lacking < tables
     taken, take = [], Storage.take
-    noted = lambda storage, path, target: [taken.append(path), take(storage, path, target)][1]
+    noted = lambda storage, path, *how: [taken.append(path), take(storage, path, *how)][1]
     monkeypatch.setattr(Storage, "take", noted)
     tickscope.join(address, folder)
     assert sorted(taken) == sorted(lacking)
@@ -139,8 +141,21 @@ def test_what_the_join_met_is_a_warning(unjoined):
     for text in ("order", "other"):
         keep_another(unjoined, text)
     described(unjoined)
-    with pytest.warns(UserWarning, match="two things have the id 7: 'order' and 'other'"):
+    with pytest.warns(UserWarning, match="two things have the id 7: 'order' and 'other'") as told:
         tickscope.join(f"file://{unjoined}")
+    assert not any("joined now" in str(one.message) for one in told)
+
+
+def test_a_join_goes_on_in_a_folder_whose_disk_was_full_and_follows_a_link(unjoined, tmp_path):
+    (tmp_path / "link").symlink_to("here")
+    with pytest.raises(tickscope.TickscopeError, match=r"expected an ordinary file at file://.*/run\.json, found none"):
+        (tmp_path / "none/run.json").mkdir(parents=True)
+        tickscope.join(f"file://{tmp_path}/none", tmp_path / "link")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/.run.json.part").write_text("{")
+    assert tickscope.join(f"file://{unjoined}", tmp_path / "link") > 1
+    (tmp_path / "other").symlink_to("there")
+    assert tickscope.join(f"file://{unjoined}", tmp_path / "other") == 0
 
 
 def test_a_folder_with_other_files_and_a_run_without_a_layout_are_refused(unjoined, tmp_path):

@@ -24,7 +24,7 @@ from pyarrow import fs
 from test_python_spark import KEYS, needs_spark, spark, table_of  # noqa: F401
 from tickscope import _tickscope
 from tickscope.portable import COLUMNS
-from tickscope.storage import DIGESTS, WHOLE_BYTES
+from tickscope.storage import DIGESTS, WHOLE_BYTES, Copy, shown
 
 needs_moto = pytest.mark.skipif(
     importlib.util.find_spec("moto") is None, reason="there is no moto in .venv. Run scripts/setup.sh spark"
@@ -217,6 +217,45 @@ def test_what_storage_lacks_or_has_otherwise_is_said_as_of_a_directory(copied):
     assert any("brackets/" in text and "found no such file" in text for text in said[0])
 
 
+def test_a_table_outlives_the_run_that_was_copied_for_it(swinging_run):
+    of = lambda table: sorted(table.fetchall(), key=repr)
+    for ask in (lambda run: run.durations(), lambda run: run.stamps("server.received"), lambda run: run.traces()):
+        table = ask(tickscope.open(f"file://{swinging_run}"))  # in an assert it would hold the run
+        assert of(table) == of(ask(tickscope.open(swinging_run)))
+
+
+def test_what_is_no_file_or_longer_than_listed_is_neither_waited_for_nor_copied(copied):
+    (bracket, *_) = copied.glob("brackets/*/*/*.parquet")
+    (segment, *_) = copied.glob("stamps/*/point=received/part-*.parquet")
+    size = segment.stat().st_size
+    for file in (bracket, segment):
+        with file.open("r+b") as out:
+            out.truncate(1 << 40)
+    for stamps in (True, False):
+        copy = Copy(f"file://{copied}", stamps)
+        assert f"{bracket.relative_to(copied)}" in copy.changed
+        brought = (copy.root / bracket.relative_to(copied)).stat()
+        assert brought.st_size <= 8 << 20
+        assert (copy.root / segment.relative_to(copied)).stat().st_blocks * 512 <= size + (8 << 20)
+    bracket.unlink()
+    os.mkfifo(bracket)
+    with pytest.raises(tickscope.TickscopeError, match=f"expected an ordinary file at file://.*{bracket.name}"):
+        Copy(f"file://{copied}", stamps=True)
+    with (copied / DIGESTS).open("r+b") as out:
+        out.truncate(1 << 40)
+    with pytest.raises(tickscope.TickscopeError, match=f"expected file://.*{DIGESTS} of 268435456 bytes at most"):
+        Copy(f"file://{copied}", stamps=True)
+
+
+def test_keys_in_an_address_are_in_no_message():
+    for keys in ("AKIAID:se/cr+et", "AKIAID:se%2Fcr+et", "AKIAID:se cr", "AKIAID:se%zz"):
+        with pytest.raises(tickscope.TickscopeError) as refused:
+            tickscope.open(f"s3://{keys}@bucket/run?endpoint_override=127.0.0.1:1&scheme=http&nonsense=1")
+        assert "s3://bucket/run" in str(refused.value)
+        assert not any(part in str(refused.value) for part in ("AKIAID", "cr", "se%", "zz@"))
+    assert shown("s3://bucket/run@1?region=x") == "s3://bucket/run@1"
+
+
 @pytest.mark.parametrize("ask", ["stages", "durations", "causes", "clock_map"])
 def test_a_flipped_bit_in_the_evidence_of_a_large_run_is_told_by_whatever_is_asked(copied, ask):
     """Opening reads footers alone of what is so large; figures would be others without a word."""
@@ -277,6 +316,11 @@ def test_many_runs_are_one_table_with_their_names_and_each_counts_once(swinging_
             found, expected = ask(runs), [ask(run).project(f"'{name}' as run, *") for name, run in singles]
             assert found.columns == expected[0].columns
             assert of(found) == of(expected[0].union(expected[1]))
+    shutil.copytree(swinging_run, tmp_path / "odd/x%41 [b]#c?")
+    shutil.copytree(steady_run, tmp_path / "odd/xA")
+    (tmp_path / "odd/latest").symlink_to("xA")
+    odd = tickscope.open([f"file://{tmp_path}/odd/*"])
+    assert sorted(pathlib.Path(run.root).name for run in odd._runs.values()) == ["x%41 [b]#c?", "xA"]
     shutil.copytree(tmp_path / "runs/a", tmp_path / "copies/c")
     with pytest.raises(tickscope.TickscopeError, match="run once, found run [0-9a-f]{16} at .*runs/a and .*copies/c"):
         tickscope.open([f"{tmp_path}/runs/*", f"{tmp_path}/copies/c"])
