@@ -14,8 +14,10 @@ use crate::packet::LENGTH_BYTES;
 
 /// Packets of a block at most, parity included: an index is a byte, and the field has 256 elements.
 pub const MOST_PACKETS: usize = 255;
-/// Codes that are kept ready.
-const MOST_CODES: usize = 64;
+/// Codes that are kept ready, and bytes of what they keep of decodings, a matrix of k by k each: beyond that all are
+/// made anew.
+const MOST_CODES: usize = 8;
+const MOST_KEPT_BYTES: usize = 4 << 20;
 
 /// Size of a block, and the schedule of its parity: how many packets follow it at once, and how many each request
 /// brings.
@@ -35,8 +37,8 @@ impl Coding {
     /// ```
     pub fn new(k: u8, schedule: &[u8]) -> Result<Self, Error> {
         let n = usize::from(k) + schedule.iter().map(|parity| usize::from(*parity)).sum::<usize>();
-        if k == 0 || schedule.is_empty() || n > MOST_PACKETS {
-            let expected = format!("1 or more source packets, and at most {MOST_PACKETS} packets a block");
+        if k == 0 || schedule.is_empty() || schedule.len() > MOST_PACKETS || n > MOST_PACKETS {
+            let expected = format!("1 or more source packets, and at most {MOST_PACKETS} packets a block and rounds");
             let remedy = "Make blocks smaller, or their schedule shorter, which has at least the parity sent at once";
             return Err(Error::new(expected, format!("k = {k} and parity {schedule:?}"), remedy));
         }
@@ -79,12 +81,15 @@ impl Coding {
 #[derive(Default)]
 pub struct Code {
     codes: HashMap<(u8, u8), ReedSolomon>,
+    /// Bytes that decodings left with the codes at most.
+    kept_bytes: usize,
 }
 
 impl Code {
     fn of(&mut self, k: u8, n: u8) -> &ReedSolomon {
-        if self.codes.len() >= MOST_CODES && !self.codes.contains_key(&(k, n)) {
-            self.codes.clear();
+        let is_full = self.codes.len() >= MOST_CODES && !self.codes.contains_key(&(k, n));
+        if is_full || self.kept_bytes > MOST_KEPT_BYTES {
+            (self.codes, self.kept_bytes) = (HashMap::new(), 0);
         }
         let made = || ReedSolomon::new(k.into(), (n - k).into()).expect("a code of 1 to 255 packets with parity");
         self.codes.entry((k, n)).or_insert_with(made)
@@ -139,6 +144,7 @@ impl Code {
             lacking -= usize::from(is_known);
         }
         let mut slices: Vec<(&mut [u8], bool)> = shards.chunks_exact_mut(bytes).zip(are_known).collect();
+        self.kept_bytes += sources * sources;
         self.of(k, n as u8).reconstruct_data(&mut slices).ok()?;
         for index in missing.iter().map(|index| usize::from(*index)) {
             packets[index] = Some(payload(&shards[index * bytes..(index + 1) * bytes])?);
@@ -157,4 +163,31 @@ fn payload(shard: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = shard.split_at_checked(LENGTH_BYTES)?;
     let (payload, zeros) = rest.split_at_checked(u16::from_be_bytes([length[0], length[1]]).into())?;
     zeros.iter().all(|byte| *byte == 0).then(|| payload.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decodings_of_many_codes_and_losses_leave_little_memory() {
+        let mut code = Code::default();
+        let parity = code.encode(20, 21, &[b"a payload"]).remove(0);
+        for lost in (0..600).flat_map(|_| 0..20_u8) {
+            let sources = (0..20).map(|index| (index != lost).then(Vec::new));
+            let mut packets: Vec<Option<Vec<u8>>> = sources.chain([Some(parity.clone())]).collect();
+            assert!(code.recover(20, 20, &mut packets).is_some() || lost > 0);
+            assert!(code.kept_bytes <= MOST_KEPT_BYTES + 20 * 20, "{}", code.kept_bytes);
+        }
+        for k in 1..=40 {
+            code.encode(k, k + 1, &[b"a payload"]);
+            assert!(code.codes.len() <= MOST_CODES, "{}", code.codes.len());
+        }
+    }
+
+    #[test]
+    fn a_schedule_has_no_more_rounds_than_feedback_can_number() {
+        assert_eq!(Coding::new(1, &[vec![0], vec![1; 254]].concat()).unwrap().rounds(), 254);
+        assert!(Coding::new(1, &[0; 256]).is_err());
+    }
 }

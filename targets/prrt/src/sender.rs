@@ -425,7 +425,7 @@ impl Sender {
         }
         let in_time = |block: &&mut SentBlock| block.expires_ns().saturating_sub(now) > way_ns;
         let granted = find(&mut self.blocks, state.base).filter(in_time).and_then(|block| {
-            let rounds = block.rounds + 1..=state.round.min(block.coding.rounds());
+            let rounds = block.rounds.saturating_add(1)..=state.round.min(block.coding.rounds());
             let more: u8 = rounds.filter_map(|round| block.coding.round(round)).sum();
             block.rounds = block.rounds.max(state.round.min(block.coding.rounds()));
             block.granted += more;
