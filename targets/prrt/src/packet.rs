@@ -121,6 +121,7 @@ impl Header {
         placed
             && (1..=self.n).contains(&self.k)
             && self.filled <= self.k
+            && self.left_us <= MOST_LEFT_US
             && self.base <= MOST_ID
             && self.sequence <= MOST_SEQUENCE
             && (shortest..=longest).contains(&length)

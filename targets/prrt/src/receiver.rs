@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::block::{Block, MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::Code;
-use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, MOST_LEFT_US, Packet, PacketKind};
+use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, Packet, PacketKind};
 use crate::seen::{Seen, Sight};
 
 /// Blocks of which nothing came that it knows at most: one packet makes it ask for as many.
@@ -148,7 +148,7 @@ impl Receiver {
     /// Takes a datagram that came at `now`; `None`: it was refused, and counted.
     pub fn handle(&mut self, bytes: &[u8], now: i64) -> Option<Arrival> {
         let (header, payload) = match Packet::parse(bytes) {
-            Ok(Packet::Data(header, payload)) if header.left_us <= MOST_LEFT_US => (header, payload),
+            Ok(Packet::Data(header, payload)) => (header, payload),
             _ => return Self::refuse(&mut self.counts.malformed),
         };
         if !self.knows(&header, now) {

@@ -56,7 +56,7 @@ fn data(random: &mut SplitMix) -> Vec<u8> {
         n: k + parity,
         filled,
         session: random.bits() as u32,
-        left_us: random.bits() as u32,
+        left_us: random.below(60_000_001) as u32,
         base: random.bits() >> 11,
         sequence: random.bits() >> 4,
         sent_ns: random.bits() as i64,

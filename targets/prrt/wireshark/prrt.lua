@@ -7,6 +7,7 @@
 
 local HEADER_BYTES, FEEDBACK_BYTES, BITMAP_BYTES, LENGTH_BYTES = 44, 96, 32, 2
 local BLOCK_BYTES, MOST_BLOCKS, MOST_DATAGRAM_BYTES = 12 + BITMAP_BYTES, 8, 1472
+local MOST_LEFT_US = 60000000
 local MOST_ID, MOST_SEQUENCE = UInt64(0, 0x200000), UInt64(0, 0x10000000)
 local SOURCE, PARITY, FEEDBACK = 0, 1, 2
 local KINDS = { [SOURCE] = "source", [PARITY] = "parity", [FEEDBACK] = "feedback" }
@@ -81,7 +82,7 @@ local function contradiction(kind, head, length)
     local longest = MOST_DATAGRAM_BYTES - HEADER_BYTES - (is_parity and 0 or LENGTH_BYTES)
     local is_sound = is_placed and k >= 1 and k <= n and filled <= k
         and head(16, 8):uint64() <= MOST_ID and head(24, 8):uint64() <= MOST_SEQUENCE
-        and length >= shortest and length <= longest
+        and head(12, 4):uint() <= MOST_LEFT_US and length >= shortest and length <= longest
     return not is_sound and "a header that contradicts itself" or nil
 end
 
