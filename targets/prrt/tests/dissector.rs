@@ -88,9 +88,11 @@ fn feedback(random: &mut SplitMix) -> Vec<u8> {
 
 /// A packet that a few bytes were changed of, or its end.
 fn spoilt(random: &mut SplitMix, mut bytes: Vec<u8>) -> Vec<u8> {
-    match random.below(3) {
+    match random.below(4) {
         0 => bytes.truncate(2 + random.below(bytes.len() as u64 - 2) as usize),
         1 => bytes.extend((0..1 + random.below(2000)).map(|_| 7)),
+        // More than a minute left.
+        2 => bytes.get_mut(12).into_iter().for_each(|byte| *byte = 4),
         // The number of a feedback's blocks.
         _ => bytes.get_mut(139).into_iter().for_each(|byte| *byte ^= random.below(2) as u8),
     }
