@@ -78,9 +78,11 @@ void prrt_receiver_free(prrt_receiver *receiver);
  * already; -1: refused. */
 int prrt_receiver_handle(prrt_receiver *receiver, const void *datagram, size_t bytes, int64_t now);
 
-/* Hands over the next payload into PRRT_MOST_PAYLOAD_BYTES, with its id and whether it was recovered; its bytes, or
- * -1: there is none. `id` and `recovered` may be NULL. */
-ptrdiff_t prrt_deliver(prrt_receiver *receiver, void *payload, uint64_t *id, int *recovered);
+/* Hands over the next payload into PRRT_MOST_PAYLOAD_BYTES, with its id, whether it was recovered, and whether its
+ * deadline has passed: 1; 0: it has not; -1: both clocks are not known well enough. Its bytes, or -1: there is none.
+ * `id`, `recovered` and `is_late` may be NULL. */
+ptrdiff_t prrt_deliver(prrt_receiver *receiver, int64_t now, void *payload, uint64_t *id, int *recovered,
+                       int *is_late);
 
 /* Writes the feedback that is due now into PRRT_MOST_DATAGRAM_BYTES; its bytes, 0: none is due, -1: refused. */
 ptrdiff_t prrt_feedback(prrt_receiver *receiver, int64_t now, void *datagram);

@@ -1,6 +1,10 @@
 //! A block as the receiver has it.
 
 use crate::packet::{BlockState, Header, PacketKind};
+use crate::sender_clock::Deadline;
+
+/// What a packet leaves out of the time that is left: less than a microsecond.
+const FLOORED_NS: i64 = 999;
 
 /// Blocks that either end holds at most.
 pub const MOST_BLOCKS: usize = 1024;
@@ -19,6 +23,8 @@ pub(crate) struct Block {
     there: Vec<bool>,
     /// By index of a source packet: it was handed over.
     pub handed: Vec<bool>,
+    /// By index: the deadline that it said, by the sender's clock, of what came.
+    deadlines_ns: Vec<Option<i64>>,
     /// The latest deadline of its packets that came.
     pub expires_ns: i64,
     /// The longest time to a deadline that a packet of the connection had so far: nearly all of it.
@@ -44,6 +50,7 @@ impl Block {
             packets: vec![None; n.into()],
             there: vec![false; n.into()],
             handed: vec![false; k.into()],
+            deadlines_ns: vec![None; n.into()],
             expires_ns: i64::MIN,
             longest_left_ns: 0,
             asked: 0,
@@ -81,6 +88,7 @@ impl Block {
     pub fn take(&mut self, header: &Header, payload: &[u8]) {
         let index = usize::from(header.index);
         self.there[index] = true;
+        self.deadlines_ns[index] = header.sent_ns.checked_add(i64::from(header.left_us) * 1000);
         self.filled = self.filled.max(header.filled);
         if !self.is_over && self.n > self.k {
             self.packets[index] = Some(payload.to_vec());
@@ -98,6 +106,20 @@ impl Block {
     pub fn lasts(&mut self, now: i64, left_ns: i64, longest_left_ns: i64) {
         self.expires_ns = self.expires_ns.max(now.saturating_add(left_ns));
         self.longest_left_ns = longest_left_ns;
+    }
+
+    /// The deadline of a payload, by that of its packet, or by those of its neighbours: payloads have their deadlines in
+    /// the order of their ids, parity has the last one's. `before_ns`: one of the block before.
+    pub fn deadline(&self, index: u8, before_ns: Option<i64>) -> Deadline {
+        let (before, from) = self.deadlines_ns.split_at(index.into());
+        let earliest_ns = from[0].or_else(|| before.iter().flatten().copied().max().or(before_ns));
+        let latest_ns = from[0].or_else(|| from.iter().flatten().copied().min());
+        Deadline { earliest_ns, latest_ns: latest_ns.and_then(|at| at.checked_add(FLOORED_NS)) }
+    }
+
+    /// The latest deadline that a packet of it said, by the sender's clock.
+    pub fn last_deadline_ns(&self) -> Option<i64> {
+        self.deadlines_ns.iter().flatten().copied().max()
     }
 
     /// When nothing of it can come in time any more. Parity and the last payload have the last deadline; as long as
@@ -143,5 +165,27 @@ impl Block {
             bitmap[index / 8] |= 1 << (index % 8);
         }
         BlockState { base, round: self.asked, needs: self.needs(), bitmap }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_of_what_was_recovered_lies_between_those_of_its_neighbours() {
+        let mut block = Block::new(4, 6);
+        for (index, sent_ns) in [(1, 100), (3, 300), (5, 310)] {
+            let kind = if index < 4 { PacketKind::Source } else { PacketKind::Parity };
+            let (k, n, filled, session, left_us, base, sequence, rtt_us) = (4, 6, 4, 7, 1, 0, 0, 0);
+            block
+                .take(&Header { kind, index, k, n, filled, session, left_us, base, sequence, sent_ns, rtt_us }, b"abc");
+        }
+        let between = |earliest_ns, latest_ns| Deadline { earliest_ns, latest_ns: Some(latest_ns) };
+        assert_eq!(block.deadline(0, None), between(None, 1100 + 999));
+        assert_eq!(block.deadline(0, Some(50)), between(Some(50), 1100 + 999));
+        assert_eq!(block.deadline(1, Some(50)), between(Some(1100), 1100 + 999));
+        assert_eq!(block.deadline(2, Some(50)), between(Some(1100), 1300 + 999));
+        assert_eq!(block.last_deadline_ns(), Some(1310));
     }
 }

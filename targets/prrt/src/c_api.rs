@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 
 use crate::{
-    Coding, Constraints, Error, MOST_DATAGRAM_BYTES, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan, Sender, SenderPlan,
+    Coding, Constraints, Error, MOST_DATAGRAM_BYTES, MOST_PAYLOAD_BYTES, Punctuality, Receiver, ReceiverPlan, Sender,
+    SenderPlan,
 };
 
 /// `struct prrt_constraints`.
@@ -261,23 +262,31 @@ pub unsafe extern "C" fn prrt_receiver_handle(
 /// See `prrt.h`.
 ///
 /// # Safety
-/// `receiver` is null or alive, a payload fits at `payload`; `id` and `recovered` are null or may be written.
+/// `receiver` is null or alive, a payload fits at `payload`; `id`, `recovered` and `is_late` are null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prrt_deliver(
     receiver: *mut PrrtReceiver,
+    now: i64,
     payload: *mut c_void,
     id: *mut u64,
     recovered: *mut c_int,
+    is_late: *mut c_int,
 ) -> isize {
     // SAFETY: the caller's pointer, alive and nobody else's meanwhile.
     let Some(end) = (unsafe { receiver.as_mut() }).filter(|_| !payload.is_null()) else {
         return null("a receiver, and to a payload", -1);
     };
-    let Some(next) = end.receiver.next_delivery() else { return -1 };
+    let Some(next) = end.receiver.next_delivery(now) else { return -1 };
+    let late = match next.punctuality {
+        Punctuality::InTime => 0,
+        Punctuality::Late => 1,
+        Punctuality::Undecided => -1,
+    };
     // SAFETY: the caller's pointers, null or of one number each, and its buffer, as large as the header says.
     unsafe {
         id.as_mut().into_iter().for_each(|id| *id = next.id);
         recovered.as_mut().into_iter().for_each(|recovered| *recovered = next.recovered.into());
+        is_late.as_mut().into_iter().for_each(|is_late| *is_late = late);
         copied(&next.payload, payload, MOST_PAYLOAD_BYTES)
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use tickscope_load::Lateness;
 use tickscope_prrt::rivals::{Link, RivalSender, receive_tcp, receive_udp};
 use tickscope_prrt::udp::Stopwatch;
-use tickscope_prrt::{Delivery, filter};
+use tickscope_prrt::{Delivery, Punctuality, filter};
 use tickscope_stamp::{Channel, Fields, Ordering};
 
 use crate::{Over, ReceiverOptions, SenderOptions, application, due_ticks, is_stopped, ns, sent_payload, socket};
@@ -80,7 +80,12 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let mut hand_over_as = |id: u64, payload: Vec<u8>| {
         link_receive.stamp(id as i64);
         hand_over.stamp(id as i64);
-        untaken += u64::from(!application.hand_over(Delivery { id, payload, recovered: false }));
+        untaken += u64::from(!application.hand_over(Delivery {
+            id,
+            payload,
+            recovered: false,
+            punctuality: Punctuality::Undecided,
+        }));
     };
     let take = |payload: Vec<u8>| {
         payload.first_chunk().into_iter().for_each(|id| hand_over_as(u64::from_be_bytes(*id), payload.clone()));

@@ -30,6 +30,7 @@ pub mod rivals;
 mod search;
 mod seen;
 mod sender;
+mod sender_clock;
 pub mod udp;
 
 pub use block::{MOST_BLOCKS, MOST_HELD_BYTES};
@@ -44,3 +45,4 @@ pub use packet::{
 pub use receiver::{Arrival, Delivery, Receiver, ReceiverCounts, ReceiverPlan};
 pub use search::{CodingChoice, Demand, PathState, search};
 pub use sender::{Constraints, Datagram, Sender, SenderCounts, SenderPlan};
+pub use sender_clock::Punctuality;

@@ -6,6 +6,7 @@ use crate::block::{Block, MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::Code;
 use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, Packet, PacketKind};
 use crate::seen::{Seen, Sight};
+use crate::sender_clock::{Deadline, Punctuality, SenderClock};
 
 /// Blocks of which nothing came that it knows at most: one packet makes it ask for as many.
 const MOST_MISSING: usize = 128;
@@ -32,6 +33,8 @@ pub struct ReceiverCounts {
     pub sources: u64,
     pub parity: u64,
     pub recovered: u64,
+    pub late: u64,
+    pub undecided: u64,
     pub feedback: u64,
     pub asked: u64,
     pub hopeless: u64,
@@ -68,6 +71,8 @@ pub struct Delivery {
     pub payload: Vec<u8>,
     /// Whether it was recovered instead of received.
     pub recovered: bool,
+    /// Whether it is handed over by its deadline.
+    pub punctuality: Punctuality,
 }
 
 /// State of one receiver, which has one sender at a time.
@@ -81,11 +86,19 @@ pub struct Receiver {
     horizon: u64,
     held_bytes: usize,
     ready: VecDeque<u64>,
-    deliveries: VecDeque<Delivery>,
+    deliveries: VecDeque<Waiting>,
     /// The way from the sender, where it was told.
     way_ns: Option<i64>,
     code: Code,
     counts: ReceiverCounts,
+}
+
+/// A payload that is to be handed over.
+struct Waiting {
+    id: u64,
+    payload: Vec<u8>,
+    recovered: bool,
+    deadline: Deadline,
 }
 
 /// What is known of the sender.
@@ -94,6 +107,7 @@ struct Peer {
     /// Number of the first packet.
     first: u64,
     seen: Seen,
+    clock: SenderClock,
     heard_ns: i64,
     /// Of the newest packet: its number, its sender's clock, when it came.
     newest: (u64, i64, i64),
@@ -173,9 +187,17 @@ impl Receiver {
         None
     }
 
-    /// The next payload for the application.
-    pub fn next_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
+    /// The next payload for the application, which is handed over at `now`; late ones are, too, and are counted.
+    pub fn next_delivery(&mut self, now: i64) -> Option<Delivery> {
+        let Waiting { id, payload, recovered, deadline } = self.deliveries.pop_front()?;
+        let punctuality = self.peer.as_ref().map_or(Punctuality::Undecided, |peer| {
+            let trip_ns = Some(peer.rtt_ns).filter(|rtt_ns| *rtt_ns > 0);
+            let way_ns = [self.way_ns, trip_ns].into_iter().flatten().min();
+            peer.clock.judge(deadline, now, way_ns)
+        });
+        self.counts.late += u64::from(punctuality == Punctuality::Late);
+        self.counts.undecided += u64::from(punctuality == Punctuality::Undecided);
+        Some(Delivery { id, payload, recovered, punctuality })
     }
 
     /// The id of the block that [`Receiver::decode`] would recover next.
@@ -186,6 +208,7 @@ impl Receiver {
     /// Recovers what the next ready block lacks; answers the ids of what was recovered.
     pub fn decode(&mut self) -> Vec<i64> {
         let Some(base) = self.ready.pop_front() else { return Vec::new() };
+        let before_ns = self.blocks.range(..base).next_back().and_then(|(_, block)| block.last_deadline_ns());
         let Some(block) = self.blocks.get_mut(&base).filter(|block| block.is_ready()) else { return Vec::new() };
         let sources = block.sources();
         let Some(recovered) = self.code.recover(block.k, sources, &mut block.packets) else {
@@ -196,7 +219,8 @@ impl Receiver {
         for index in &recovered {
             let payload = block.packets[usize::from(*index)].take().expect("it was recovered");
             block.handed[usize::from(*index)] = true;
-            self.deliveries.push_back(Delivery { id: base + u64::from(*index), payload, recovered: true });
+            let (id, deadline) = (base + u64::from(*index), block.deadline(*index, before_ns));
+            self.deliveries.push_back(Waiting { id, payload, recovered: true, deadline });
         }
         self.held_bytes -= block.end();
         self.counts.recovered += recovered.len() as u64;
@@ -271,6 +295,7 @@ impl Receiver {
             session: header.session,
             first: header.sequence,
             seen: Seen::new(),
+            clock: SenderClock::new(header.sent_ns, now),
             heard_ns: now,
             newest: (0, 0, i64::MIN),
             rtt_ns: 0,
@@ -299,6 +324,7 @@ impl Receiver {
         let sight = peer.seen.see(header.sequence);
         if sight == Sight::New {
             peer.heard_ns = now;
+            peer.clock.hear(header.sent_ns, now);
             peer.is_due = true;
             peer.allowance = (peer.allowance + FEEDBACKS_A_PACKET).min(MOST_FEEDBACKS);
             peer.longest_left_ns = peer.longest_left_ns.max(i64::from(header.left_us) * 1000);
@@ -328,7 +354,9 @@ impl Receiver {
         if header.kind == PacketKind::Source {
             self.counts.sources += 1;
             block.handed[index] = true;
-            self.deliveries.push_back(Delivery { id: arrival.id as u64, payload: payload.to_vec(), recovered: false });
+            let (id, payload) = (arrival.id as u64, payload.to_vec());
+            let deadline = block.deadline(header.index, None);
+            self.deliveries.push_back(Waiting { id, payload, recovered: false, deadline });
         } else {
             self.counts.parity += 1;
         }

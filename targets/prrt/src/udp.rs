@@ -386,7 +386,7 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
 
     /// Waits for no other thread: what an application that is a whole queue behind, or ended, does not take is counted.
     fn hand_over(&mut self) {
-        while let Some(delivery) = self.receiver.next_delivery() {
+        while let Some(delivery) = self.receiver.next_delivery(self.clock.now()) {
             self.hand_over.stamp(delivery.id as i64);
             self.untaken += u64::from(!self.application.hand_over(delivery));
         }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tickscope_prrt::hand_over::{Application, HandOver};
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
-    Coding, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver, ReceiverPlan, Sender, SenderPlan,
+    Coding, Delivery, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Punctuality, Receiver, ReceiverPlan, Sender,
+    SenderPlan,
 };
 
 const WAYS: [HandOver; 3] = [HandOver::Condvar, HandOver::Spin, HandOver::Inline];
@@ -46,7 +47,7 @@ fn delivered() -> Vec<Delivery> {
         while receiver.next_to_decode().is_some() {
             receiver.decode();
         }
-        all.extend(std::iter::from_fn(|| receiver.next_delivery()));
+        all.extend(std::iter::from_fn(|| receiver.next_delivery(now)));
     }
     let out_of_order = all.windows(2).filter(|two| two[0].id > two[1].id).count();
     assert!(all.len() > 1900 && out_of_order > 50, "{} with {out_of_order}", all.len());
@@ -79,10 +80,13 @@ fn all_payloads_are_taken_once_and_in_the_same_order_in_all_three_ways() {
     }
 }
 
+fn delivery(id: u64) -> Delivery {
+    Delivery { id, payload: vec![id as u8], recovered: false, punctuality: Punctuality::InTime }
+}
+
 #[test]
 fn a_full_ring_refuses_what_has_no_room_and_loses_nothing_that_it_took() {
     const ROOM: usize = 4;
-    let delivery = |id| Delivery { id, payload: vec![id as u8], recovered: false };
     for way in [HandOver::Condvar, HandOver::Spin] {
         let ((began, begun), (go, gone)) = (mpsc::channel(), mpsc::channel::<()>());
         let mut application = Application::start(way, ROOM, move || {
@@ -119,8 +123,7 @@ fn an_application_that_does_not_open_is_an_error_and_holds_up_nobody() {
         };
         let started = Application::<Vec<Delivery>>::start(way, 2, refuse);
         let ended = started.and_then(|mut application| {
-            let room =
-                (0..9).filter(|id| application.hand_over(Delivery { id: *id, payload: Vec::new(), recovered: false }));
+            let room = (0..9).filter(|id| application.hand_over(delivery(*id)));
             assert!(room.count() <= 2, "{way:?}");
             application.end()
         });

@@ -58,7 +58,7 @@ fn random_datagrams_never_panic_and_memory_stays_bounded() {
             network.sender.transmit(now, &mut bytes);
             network.sender.on_time(now);
         }
-        while network.receiver.next_delivery().is_some() {}
+        while network.receiver.next_delivery(now).is_some() {}
         for (held, blocks) in [network.receiver.held(), network.sender.held()] {
             assert!(held <= MOST_HELD_BYTES + 255 * MOST_DATAGRAM_BYTES && blocks <= MOST_BLOCKS, "{held}, {blocks}");
         }

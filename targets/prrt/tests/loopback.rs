@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tickscope_prrt::{Feedback, Header, Packet, PacketKind};
 
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -77,6 +78,67 @@ fn e2e_what_the_application_gets_is_what_was_sent_and_all_else_is_counted() {
     let taken = count(&receiver, "sources") + count(&receiver, "parity") + refused;
     assert!(taken <= count(&sender, "sources") + count(&sender, "parity"), "{sender} {receiver}");
     assert!(count(&sender, "feedback") <= count(&receiver, "feedback") && sender["rtt_min_ns"].is_u64());
+}
+
+/// A sender of this test's own making: what no true one sends it can.
+struct Forger(UdpSocket);
+
+/// The payload of block 0 of one, from connection 7, with a minute left.
+const PLAIN: Header = Header {
+    kind: PacketKind::Source,
+    index: 0,
+    k: 1,
+    n: 1,
+    filled: 1,
+    session: 7,
+    left_us: 60_000_000,
+    base: 0,
+    sequence: 0,
+    sent_ns: 0,
+    rtt_us: 0,
+};
+
+impl Forger {
+    fn of(port: &str) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket.connect((Ipv4Addr::LOCALHOST, port.parse().unwrap())).unwrap();
+        socket.set_read_timeout(Some(WITHIN)).unwrap();
+        Self(socket)
+    }
+
+    /// Sends a packet with eight bytes; answers how many that is.
+    fn send(&self, header: Header) -> usize {
+        let mut bytes = Vec::new();
+        header.write(&[0; 8], &mut bytes);
+        self.0.send(&bytes).unwrap()
+    }
+
+    /// The next feedback, and its bytes.
+    fn heard(&self) -> (Feedback, usize) {
+        let mut bytes = [0; 2000];
+        let length = self.0.recv(&mut bytes).expect("a feedback in time");
+        let Ok(Packet::Feedback(7, feedback)) = Packet::parse(&bytes[..length]) else { panic!("it is no feedback") };
+        (feedback, length)
+    }
+
+    /// Waits until the packet of that number is the newest that was taken.
+    fn until_taken(&self, sequence: u64) {
+        while self.heard().0.echo != sequence {}
+    }
+}
+
+#[test]
+fn e2e_a_payload_that_is_handed_over_after_its_deadline_is_counted_as_late() {
+    let (child, port) = receiver(&[]);
+    let forger = Forger::of(&port);
+    // By the first packet the sender's clock is at a thousand seconds at least; the second had a microsecond from 0 on.
+    let (base, sequence) = (1, 1);
+    forger.send(Header { sent_ns: 1_000_000_000_000, ..PLAIN });
+    forger.send(Header { base, sequence, left_us: 1, ..PLAIN });
+    forger.until_taken(1);
+    let counts = stopped(child);
+    let told = ["delivered", "late", "undecided"].map(|name| count(&counts, name));
+    assert_eq!(told, [2, 1, 1], "of the first nothing but a round trip could say how old it is: {counts}");
 }
 
 #[test]

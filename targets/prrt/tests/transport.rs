@@ -4,7 +4,8 @@ mod network;
 
 use network::{MS, Network, Way};
 use tickscope_prrt::{
-    Coding, Constraints, Header, LossModel, MOST_ID, Packet, PacketKind, Receiver, ReceiverPlan, Sender, SenderPlan,
+    Coding, Constraints, Header, LossModel, MOST_ID, Packet, PacketKind, Punctuality, Receiver, ReceiverPlan, Sender,
+    SenderPlan,
 };
 
 fn plan(k: u8, schedule: &[u8]) -> SenderPlan {
@@ -271,7 +272,7 @@ fn came(k: u8, schedule: &[u8], lost: u32, backwards: bool) -> usize {
         network.receiver.handle(packet, 0);
         network.receiver.decode();
     }
-    std::iter::from_fn(|| network.receiver.next_delivery()).filter(|delivery| delivery.payload == b"a payload").count()
+    std::iter::from_fn(|| network.receiver.next_delivery(0)).filter(|delivery| delivery.payload == b"a payload").count()
 }
 
 #[test]
@@ -475,4 +476,30 @@ fn deadlines_by_the_way_there_send_nothing_in_vain_and_lose_nothing_that_half_a_
     let (half, way) = (over([5, 20], 37, None), over([5, 20], 37, Some(5)));
     assert!(half.1 <= 10, "given up by half a round trip: {half:?}");
     assert!(way.1 > 120 && way.2 == 0, "recovered in time: {way:?}");
+}
+
+#[test]
+fn what_is_handed_over_late_is_counted_and_nothing_is_called_what_it_is_not() {
+    const DEADLINE_NS: i64 = 45 * MS;
+    // Known of the quickest packet: nothing but the round trip, or that it takes 21 ms at most.
+    for (way_ms, least) in [(None, [700, 1000]), (Some(21), [700, 1400])] {
+        let plan = SenderPlan { deadline_ns: DEADLINE_NS, ..plan(4, &[1, 2, 2]) };
+        let forth = Way { jitter_ns: 60 * MS, ..Way::clean(20 * MS).losing(0.05) };
+        let mut network = Network::new(plan, RECEIVER, (forth, Way::clean(5 * MS)), 40);
+        network.receiver.set_way(way_ms.map(|way_ms| way_ms * MS));
+        sent(&mut network, 4000);
+        let told = |what| network.trips.values().filter(move |trip| trip.punctuality == what);
+        let is_late = |trip: &network::Trip| trip.delivered_ns - trip.submitted_ns > DEADLINE_NS;
+        assert!(told(Punctuality::Late).all(is_late), "what is called late is");
+        assert!(!told(Punctuality::InTime).any(is_late), "what is called in time is");
+        let [late, in_time, undecided] =
+            [Punctuality::Late, Punctuality::InTime, Punctuality::Undecided].map(|what| told(what).count() as u64);
+        let counts = network.receiver.counts();
+        assert_eq!((counts.late, counts.undecided), (late, undecided));
+        assert!(late > least[0] && in_time > least[1], "{way_ms:?}: {late} {in_time} {undecided}");
+        let recovered = told(Punctuality::Late).filter(|trip| trip.recovered).count();
+        assert!(recovered > 30, "{recovered}");
+        let truly = network.trips.values().filter(|trip| is_late(trip)).count();
+        println!("{way_ms:?}: {truly} are late, {late} called so, {in_time} in time, {undecided} undecided");
+    }
 }

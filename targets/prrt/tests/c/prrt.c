@@ -58,13 +58,14 @@ static unsigned char handed[PAYLOADS * 4], expected[PRRT_MOST_PAYLOAD_BYTES];
 static void deliver(prrt_receiver *receiver, int64_t now, unsigned *came, unsigned *recovered) {
     unsigned char payload[PRRT_MOST_PAYLOAD_BYTES];
     uint64_t id = 0;
-    int was_recovered = -1;
+    int was_recovered = -1, is_late = -2;
     ptrdiff_t bytes;
-    while ((bytes = prrt_deliver(receiver, payload, &id, &was_recovered)) >= 0) {
+    while ((bytes = prrt_deliver(receiver, now, payload, &id, &was_recovered, &is_late)) >= 0) {
         expect(id < PAYLOADS * 4 && submitted[id] >= 0, "an id that was submitted");
         expect(!handed[id], "handed over once");
         expect((size_t)bytes == payload_of(id, expected) && !memcmp(payload, expected, (size_t)bytes), "as submitted");
         expect(now - submitted[id] <= 100 * MS, "in time");
+        expect(is_late == 0 || (is_late == -1 && id < 40), "known to be in time once a round trip is");
         handed[id] = 1;
         ++*came;
         *recovered += was_recovered == 1;
@@ -134,10 +135,10 @@ static void misuse(void) {
     prrt_receiver *receiver = prrt_receiver_new(5 * MS, MS, 1000 * MS);
     expect(prrt_submit(sender, bytes, PRRT_MOST_PAYLOAD_BYTES + 1, 0) == -1 && says("1426"), "too long");
     expect(prrt_submit(sender, NULL, 1, 0) == -1 && prrt_submit(sender, NULL, 0, 0) == 0, "only no bytes lie nowhere");
-    expect(prrt_transmit(sender, 0, NULL) == -1 && prrt_deliver(receiver, NULL, NULL, NULL) == -1, "no buffer");
+    expect(prrt_transmit(sender, 0, NULL) == -1 && prrt_deliver(receiver, 0, NULL, NULL, NULL, NULL) == -1, "no buffer");
     expect(prrt_receiver_handle(receiver, bytes, sizeof bytes, 0) == 0, "not a packet");
     expect(prrt_sender_handle(sender, bytes, sizeof bytes, 0) == 0, "not a feedback");
-    expect(prrt_deliver(receiver, bytes, NULL, NULL) == -1, "nothing to hand over");
+    expect(prrt_deliver(receiver, 0, bytes, NULL, NULL, NULL) == -1, "nothing to hand over");
     expect(prrt_adapt(sender) == 0, "nothing is known of the path");
     expect(prrt_sender_way(sender, 5 * MS) == 0 && prrt_receiver_way(receiver, -1) == 0, "a way, and none");
     prrt_sender_free(sender), prrt_receiver_free(receiver);

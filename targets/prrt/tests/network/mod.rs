@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tickscope_load::SplitMix;
-use tickscope_prrt::{LossModel, LossProcess, PacketKind, Receiver, ReceiverPlan, Sender, SenderPlan};
+use tickscope_prrt::{LossModel, LossProcess, PacketKind, Punctuality, Receiver, ReceiverPlan, Sender, SenderPlan};
 
 pub const MS: i64 = 1_000_000;
 
@@ -74,6 +74,7 @@ pub struct Trip {
     pub submitted_ns: i64,
     pub delivered_ns: i64,
     pub recovered: bool,
+    pub punctuality: Punctuality,
 }
 
 pub struct Network {
@@ -158,10 +159,12 @@ impl Network {
         while self.receiver.next_to_decode().is_some() {
             self.receiver.decode();
         }
-        while let Some(delivery) = self.receiver.next_delivery() {
+        while let Some(delivery) = self.receiver.next_delivery(self.now) {
             let (submitted_ns, payload) = self.submitted.get(&delivery.id).expect("it was submitted");
             assert_eq!(&delivery.payload, payload, "id {}", delivery.id);
-            let trip = Trip { submitted_ns: *submitted_ns, delivered_ns: self.now, recovered: delivery.recovered };
+            let (submitted_ns, delivered_ns) = (*submitted_ns, self.now);
+            let (recovered, punctuality) = (delivery.recovered, delivery.punctuality);
+            let trip = Trip { submitted_ns, delivered_ns, recovered, punctuality };
             assert_eq!(self.trips.insert(delivery.id, trip), None, "id {} twice", delivery.id);
         }
     }
