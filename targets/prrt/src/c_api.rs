@@ -262,6 +262,18 @@ pub unsafe extern "C" fn prrt_receiver_handle(
 /// See `prrt.h`.
 ///
 /// # Safety
+/// `receiver` is null or alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prrt_receiver_moved(receiver: *mut PrrtReceiver, bytes: usize) -> c_int {
+    // SAFETY: the caller's pointer, alive and nobody else's meanwhile.
+    let Some(end) = (unsafe { receiver.as_mut() }) else { return null("a receiver", -1) };
+    end.receiver.moved(bytes);
+    0
+}
+
+/// See `prrt.h`.
+///
+/// # Safety
 /// `receiver` is null or alive, a payload fits at `payload`; `id`, `recovered` and `is_late` are null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prrt_deliver(

@@ -529,8 +529,8 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
         "parity": counts.parity, "recovered": counts.recovered, "late": counts.late, "undecided": counts.undecided,
         "feedback": counts.feedback, "asked": counts.asked, "hopeless": counts.hopeless, "given_up": counts.given_up, "evicted": counts.evicted,
         "malformed": counts.malformed, "strangers": counts.strangers, "replayed": counts.replayed,
-        "stale": counts.stale, "contradicting": counts.contradicting, "superseded": counts.superseded,
-        "too_late": counts.too_late, "undecodable": counts.undecodable, "vanished": counts.vanished,
+        "stale": counts.stale, "leaps": counts.leaps, "contradicting": counts.contradicting,
+        "superseded": counts.superseded, "too_late": counts.too_late, "undecodable": counts.undecodable, "vanished": counts.vanished,
         "path_errors": path_errors, "kernel": kernel,
     }))
 }

@@ -37,8 +37,9 @@ const MOST_SEQUENCE: u64 = 1 << 60;
 const MAGIC: u8 = b'P';
 const VERSION: u8 = 2;
 const BITMAP_BYTES: usize = MOST_PACKETS.div_ceil(8);
-const BLOCK_BYTES: usize = 12 + BITMAP_BYTES;
-const FEEDBACK_BYTES: usize = 96;
+/// Bytes of a block in a feedback, and of what a feedback has before them, behind the header.
+pub(crate) const BLOCK_BYTES: usize = 12 + BITMAP_BYTES;
+pub(crate) const FEEDBACK_BYTES: usize = 96;
 
 /// Kind of a packet, as on the wire and in stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

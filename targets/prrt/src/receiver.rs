@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::block::{Block, MOST_BLOCKS, MOST_HELD_BYTES};
 use crate::code::Code;
-use crate::packet::{FEEDBACK_BLOCKS, Feedback, Header, Packet, PacketKind};
+use crate::packet::{BLOCK_BYTES, FEEDBACK_BLOCKS, FEEDBACK_BYTES, Feedback, HEADER_BYTES, Header, Packet, PacketKind};
 use crate::seen::{Seen, Sight};
 use crate::sender_clock::{Deadline, Punctuality, SenderClock};
 
@@ -14,6 +14,14 @@ const MOST_MISSING: usize = 128;
 /// Feedbacks that a packet allows for, and those that are allowed for at one time.
 const FEEDBACKS_A_PACKET: u32 = 4;
 const MOST_FEEDBACKS: u32 = 64;
+
+/// Bytes of feedback for each byte that came from an address, at most: who forges one has no more sent there (RFC 9000,
+/// section 8.1, before an address is validated; nothing here validates one).
+const ANSWERS: usize = 3;
+
+/// How far a packet may be ahead of all that were taken, in its own number and in its block's, before another one has
+/// to follow it: as far as the numbers go that are remembered ([`Seen`]).
+const MOST_AHEAD: u64 = 1024;
 
 /// How a receiver behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +52,7 @@ pub struct ReceiverCounts {
     pub strangers: u64,
     pub replayed: u64,
     pub stale: u64,
+    pub leaps: u64,
     pub contradicting: u64,
     pub superseded: u64,
     pub too_late: u64,
@@ -116,6 +125,13 @@ struct Peer {
     feedbacks: u64,
     /// Feedbacks that may be sent before another packet comes: whoever forges one makes the receiver send no flood.
     allowance: u32,
+    /// Bytes that may be sent before another packet comes.
+    credit_bytes: usize,
+    /// The highest number of a packet and of a block that were taken, and the size of that block.
+    highest: [u64; 2],
+    k: u8,
+    /// Both numbers of a packet that was too far ahead, if none was taken since.
+    ahead: Option<[u64; 2]>,
     /// The longest time to its deadline that a packet had.
     longest_left_ns: i64,
     /// Payloads of blocks that are over, and those of them that were not handed over.
@@ -149,6 +165,14 @@ impl Receiver {
         self.way_ns = way_ns;
     }
 
+    /// Tells that the last datagram, of so many bytes, came from another address than those before it: feedback that goes
+    /// there is limited by what came from there.
+    pub fn moved(&mut self, bytes: usize) {
+        if let Some(peer) = &mut self.peer {
+            peer.credit_bytes = peer.credit_bytes.min(ANSWERS * bytes);
+        }
+    }
+
     /// Counts so far.
     pub fn counts(&self) -> ReceiverCounts {
         self.counts
@@ -171,7 +195,10 @@ impl Receiver {
         if !self.agrees(&header, payload) {
             return Self::refuse(&mut self.counts.contradicting);
         }
-        match self.hear(&header, now) {
+        if self.leaps(&header) {
+            return Self::refuse(&mut self.counts.leaps);
+        }
+        match self.hear(&header, bytes.len(), now) {
             Sight::New => {}
             Sight::Again => return Self::refuse(&mut self.counts.replayed),
             Sight::Stale => return Self::refuse(&mut self.counts.stale),
@@ -249,16 +276,17 @@ impl Receiver {
         let blocks = self.missing.values().chain(self.blocks.values());
         let asked = blocks.map(|block| block.ask_ns).min().filter(|ask_ns| *ask_ns < i64::MAX);
         let vanished = peer.heard_ns.saturating_add(self.plan.vanished_ns);
-        let [feedback, asked] = [feedback, asked].map(|at| at.filter(|_| peer.allowance > 0));
+        let [feedback, asked] =
+            [(feedback, 0), (asked, 1)].map(|(at, blocks)| at.filter(|_| peer.room() >= Some(blocks)));
         [feedback, expiry, asked].into_iter().flatten().chain([vanished]).min()
     }
 
     /// Writes the feedback that is due at `now`, and answers its number; `None`: none is due.
     pub fn feedback(&mut self, now: i64, bytes: &mut Vec<u8>) -> Option<u64> {
-        let peer = self.peer.as_mut().filter(|peer| peer.allowance > 0)?;
-        let mut asked = Vec::new();
+        let peer = self.peer.as_mut()?;
+        let (room, mut asked) = (peer.room()?, Vec::new());
         for (base, block) in self.missing.iter_mut().chain(&mut self.blocks) {
-            if block.ask_ns > now || asked.len() == FEEDBACK_BLOCKS {
+            if block.ask_ns > now || asked.len() == room {
                 continue;
             }
             // What is asked for takes a round trip; the packets that told the deadline took one way. What no packet
@@ -284,30 +312,15 @@ impl Receiver {
         peer.write_feedback(asked, now, bytes);
         peer.is_due = false;
         peer.allowance -= 1;
+        peer.credit_bytes -= bytes.len();
         peer.feedback_ns = now.saturating_add(self.plan.feedback_ns);
         Some(peer.feedbacks - 1)
     }
 
-    /// Whether the packet is of the sender at hand; the first one, or one after another vanished, becomes it.
+    /// Whether the packet is of the sender at hand, or there is none, and it may become that.
     fn knows(&mut self, header: &Header, now: i64) -> bool {
         self.on_time(now);
-        let peer = self.peer.get_or_insert_with(|| Peer {
-            session: header.session,
-            first: header.sequence,
-            seen: Seen::new(),
-            clock: SenderClock::new(header.sent_ns, now),
-            heard_ns: now,
-            newest: (0, 0, i64::MIN),
-            rtt_ns: 0,
-            feedback_ns: now,
-            feedbacks: 0,
-            allowance: 0,
-            longest_left_ns: 0,
-            payloads: 0,
-            missing: 0,
-            is_due: false,
-        });
-        peer.session == header.session
+        self.peer.as_ref().is_none_or(|peer| peer.session == header.session)
     }
 
     fn agrees(&self, header: &Header, payload: &[u8]) -> bool {
@@ -319,14 +332,32 @@ impl Receiver {
             && self.blocks.get(&header.base).is_none_or(|block| block.agrees(header, payload))
     }
 
-    fn hear(&mut self, header: &Header, now: i64) -> Sight {
-        let peer = self.peer.as_mut().expect("the packet's sender is known");
+    /// Whether the packet is too far ahead for one alone: were it forged, all that truly follows would be too old.
+    fn leaps(&mut self, header: &Header) -> bool {
+        let Some(peer) = &mut self.peer else { return false };
+        let at = [header.sequence, header.base];
+        let most = [MOST_AHEAD, MOST_AHEAD.max(MOST_MISSING as u64 * u64::from(peer.k))];
+        let is_far = |from: [u64; 2]| (0..2).any(|each| at[each] > from[each].saturating_add(most[each]));
+        let follows = |from: [u64; 2]| at[0] > from[0] && at[1] >= from[1] && !is_far(from);
+        let leaps = is_far(peer.highest) && !peer.ahead.is_some_and(follows);
+        peer.ahead = leaps.then_some(at).or(peer.ahead);
+        leaps
+    }
+
+    fn hear(&mut self, header: &Header, bytes: usize, now: i64) -> Sight {
+        let peer = self.peer.get_or_insert_with(|| Peer::new(header, now));
         let sight = peer.seen.see(header.sequence);
         if sight == Sight::New {
             peer.heard_ns = now;
             peer.clock.hear(header.sent_ns, now);
             peer.is_due = true;
             peer.allowance = (peer.allowance + FEEDBACKS_A_PACKET).min(MOST_FEEDBACKS);
+            peer.credit_bytes = peer.credit_bytes.saturating_add(ANSWERS * bytes);
+            if header.base >= peer.highest[1] {
+                peer.k = header.k;
+            }
+            peer.highest = [peer.highest[0].max(header.sequence), peer.highest[1].max(header.base)];
+            peer.ahead = None;
             peer.longest_left_ns = peer.longest_left_ns.max(i64::from(header.left_us) * 1000);
             if peer.newest.2 == i64::MIN || header.sequence >= peer.newest.0 {
                 peer.newest = (header.sequence, header.sent_ns, now);
@@ -459,6 +490,35 @@ impl Receiver {
 }
 
 impl Peer {
+    fn new(header: &Header, now: i64) -> Self {
+        Self {
+            session: header.session,
+            first: header.sequence,
+            seen: Seen::new(),
+            clock: SenderClock::new(header.sent_ns, now),
+            heard_ns: now,
+            newest: (0, 0, i64::MIN),
+            rtt_ns: 0,
+            feedback_ns: now,
+            feedbacks: 0,
+            allowance: 0,
+            credit_bytes: 0,
+            highest: [header.sequence, header.base],
+            k: header.k,
+            ahead: None,
+            longest_left_ns: 0,
+            payloads: 0,
+            missing: 0,
+            is_due: false,
+        }
+    }
+
+    /// Blocks that the next feedback may ask for; `None`: there may be none before another packet comes.
+    fn room(&self) -> Option<usize> {
+        let rest = self.credit_bytes.checked_sub(HEADER_BYTES + FEEDBACK_BYTES).filter(|_| self.allowance > 0)?;
+        Some((rest / BLOCK_BYTES).min(FEEDBACK_BLOCKS))
+    }
+
     fn write_feedback(&mut self, blocks: Vec<crate::BlockState>, now: i64, bytes: &mut Vec<u8>) {
         let (echo, echo_sent_ns, came_ns) = self.newest;
         let Seen { received, gaps, lost, bursts, squares, .. } = self.seen;

@@ -368,6 +368,9 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
         let Some(arrival) = self.receiver.handle(&buffer[..length], self.clock.now()) else { return Ok(true) };
         self.link_receive.record_with(arrival.id, tick, of_block(arrival.kind, arrival.block));
         self.handled.stamp_with(arrival.id, Extra { kind: arrival.kind as i32, ..Extra::default() });
+        if self.peer != from {
+            self.receiver.moved(length);
+        }
         self.peer = from;
         self.hand_over();
         while let Some(base) = self.receiver.next_to_decode() {

@@ -172,6 +172,75 @@ fn replays_strangers_late_and_contradicting_packets_are_counted_apart() {
 }
 
 #[test]
+fn a_packet_far_ahead_has_nothing_refused_that_follows() {
+    let next = |index: u8| bytes_of(header(index, index.into()), b"abc");
+    // A packet, how often it is refused, and of all which are taken.
+    for (sequence, base, leaps, sources) in [
+        (1024, 0, 0, 3),
+        (1025, 0, 1, 3), // once more it is 1023 ahead
+        (1 << 60, 0, 2, 2),
+        (1, 1024, 0, 3),
+        (1, 1028, 2, 2),
+        (1, MOST_ID, 2, 2),
+        (1 << 60, MOST_ID, 2, 2),
+    ] {
+        let far = bytes_of(Header { base, sequence, ..header(3, 0) }, b"abc");
+        let counts = counted(&[next(0), far.clone(), next(2), far]);
+        // It may come again and again, as long as others come between.
+        let told = (counts.leaps, counts.sources, counts.stale, counts.too_late);
+        assert_eq!(told, (leaps, sources, 0, 0), "{sequence}, {base}: {counts:?}");
+    }
+    // Where blocks are large, as many of them.
+    let wide = |base, sequence| bytes_of(Header { base, k: 16, n: 18, ..header(0, sequence) }, b"abc");
+    assert_eq!(counted(&[wide(0, 0), wide(2048, 1)]).leaps, 0);
+    assert_eq!(counted(&[wide(0, 0), wide(2064, 1)]).leaps, 1);
+}
+
+#[test]
+fn after_a_long_silence_the_second_packet_is_taken() {
+    let at = |sequence: u64| bytes_of(Header { base: 4 * sequence, ..header(0, sequence) }, b"abc");
+    let counts = |numbers: &[u64]| {
+        let counts = counted(&numbers.iter().map(|number| at(*number)).collect::<Vec<_>>());
+        (counts.leaps, counts.sources)
+    };
+    assert_eq!(counts(&[0, 9000, 9001, 9002, 9000]), (1, 4));
+    assert_eq!(counts(&[0, 9001, 9000, 9002]), (2, 2), "the first is the one that follows none");
+    assert_eq!(counts(&[0, 9000, 1, 9001]), (2, 2), "they are not in a row");
+    assert_eq!(counts(&[0, 9000, 11_000]), (2, 1), "the second is as far ahead of the first");
+    assert_eq!(counts(&[0, MOST_ID / 4 - 1, MOST_ID / 4]), (1, 2));
+}
+
+#[test]
+fn feedback_has_three_times_the_bytes_at_most_that_came_from_where_it_goes() {
+    let mut receiver = Receiver::new(RECEIVER);
+    let (mut answer, mut answered) = (Vec::new(), 0);
+    let lacking =
+        |base, sequence, payload: &[u8]| bytes_of(Header { base, n: 12, filled: 4, ..header(0, sequence) }, payload);
+    for block in 0..20 {
+        let bytes = lacking(4 * block, block, &[0; 1000]);
+        assert!(receiver.handle(&bytes, 0).is_some());
+    }
+    let small = lacking(80, 20, b"abc");
+    assert!(receiver.handle(&small, 2 * MS).is_some());
+    receiver.moved(small.len());
+    while receiver.feedback(5 * MS, &mut answer).is_some() {
+        answered += answer.len();
+    }
+    assert_eq!(answered, 140, "three times 47 bytes: no room for one of 21 blocks that lack packets");
+    assert!(receiver.handle(&lacking(84, 21, b"abc"), 5 * MS).is_some());
+    while receiver.feedback(10 * MS, &mut answer).is_some() {
+        answered += answer.len();
+    }
+    assert_eq!(answered, 2 * 140, "what was sent is no longer there to be sent");
+    assert!(receiver.handle(&lacking(88, 22, &[0; 1000]), 10 * MS).is_some());
+    answered = 0;
+    while receiver.feedback(15 * MS, &mut answer).is_some() {
+        answered += answer.len();
+    }
+    assert!((1000..=3 * 1044 + 2).contains(&answered), "{answered}");
+}
+
+#[test]
 fn forged_parity_hands_over_nothing_that_was_not_submitted_in_length() {
     let parity = [4, 5].map(|index| bytes_of(header(index, index.into()), &[0xff; 20]));
     let sources = [0, 1].map(|index| bytes_of(header(index, index.into()), b"abc"));
@@ -249,6 +318,6 @@ fn blocks_beyond_what_a_receiver_holds_cost_the_oldest() {
         receiver.handle(&bytes_of(Header { base: 4 * block, ..header(0, block) }, b"abc"), 0);
     }
     assert_eq!((receiver.counts().evicted, receiver.held().1), (3, MOST_BLOCKS));
-    assert_eq!(receiver.handle(&bytes_of(header(1, 5000), b"abc"), 0), None);
+    assert_eq!(receiver.handle(&bytes_of(header(1, 2000), b"abc"), 0), None);
     assert_eq!(receiver.counts().too_late, 1);
 }

@@ -108,8 +108,12 @@ impl Forger {
 
     /// Sends a packet with eight bytes; answers how many that is.
     fn send(&self, header: Header) -> usize {
+        self.send_with(header, &[0; 8])
+    }
+
+    fn send_with(&self, header: Header, payload: &[u8]) -> usize {
         let mut bytes = Vec::new();
-        header.write(&[0; 8], &mut bytes);
+        header.write(payload, &mut bytes);
         self.0.send(&bytes).unwrap()
     }
 
@@ -139,6 +143,41 @@ fn e2e_a_payload_that_is_handed_over_after_its_deadline_is_counted_as_late() {
     let counts = stopped(child);
     let told = ["delivered", "late", "undecided"].map(|name| count(&counts, name));
     assert_eq!(told, [2, 1, 1], "of the first nothing but a round trip could say how old it is: {counts}");
+}
+
+/// Of a block of four, which lacks three.
+const LACKING: Header = Header { k: 4, n: 12, filled: 4, ..PLAIN };
+
+#[test]
+fn e2e_who_forges_an_address_has_three_times_the_bytes_sent_there_at_most() {
+    // More is asked for at once, and once: no round trip is known.
+    let (child, port) = receiver(&["--reordered-ms", "0", "--feedback-ms", "0"]);
+    let [sender, other] = [Forger::of(&port), Forger::of(&port)];
+    for sequence in 0..20 {
+        sender.send_with(Header { base: 4 * sequence, sequence, ..LACKING }, &[0; 1000]);
+        sender.until_taken(sequence);
+    }
+    let sent = other.send(Header { base: 80, sequence: 20, ..LACKING });
+    let (feedback, answered) = other.heard();
+    assert_eq!((feedback.echo, feedback.blocks.len()), (20, 0));
+    stopped(child);
+    other.0.set_nonblocking(true).unwrap();
+    let rest: usize = std::iter::from_fn(|| other.0.recv(&mut [0; 2000]).ok()).sum();
+    assert!(answered + rest <= 3 * sent, "{answered} and {rest} bytes for {sent}");
+}
+
+#[test]
+fn e2e_one_forged_packet_far_ahead_has_nothing_refused_that_follows() {
+    let (child, port) = receiver(&[]);
+    let [sender, other] = [Forger::of(&port), Forger::of(&port)];
+    sender.send(PLAIN);
+    sender.until_taken(0);
+    other.send(Header { sequence: 1 << 60, base: 1 << 50, ..PLAIN });
+    sender.send(Header { sequence: 1, base: 1, ..PLAIN });
+    sender.until_taken(1);
+    let counts = stopped(child);
+    let told = ["sources", "leaps", "stale", "too_late"].map(|name| count(&counts, name));
+    assert_eq!(told, [2, 1, 0, 0], "{counts}");
 }
 
 #[test]

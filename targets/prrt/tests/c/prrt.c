@@ -140,6 +140,7 @@ static void misuse(void) {
     expect(prrt_sender_handle(sender, bytes, sizeof bytes, 0) == 0, "not a feedback");
     expect(prrt_deliver(receiver, 0, bytes, NULL, NULL, NULL) == -1, "nothing to hand over");
     expect(prrt_adapt(sender) == 0, "nothing is known of the path");
+    expect(prrt_receiver_moved(NULL, 1) == -1 && prrt_receiver_moved(receiver, 1) == 0, "another address");
     expect(prrt_sender_way(sender, 5 * MS) == 0 && prrt_receiver_way(receiver, -1) == 0, "a way, and none");
     prrt_sender_free(sender), prrt_receiver_free(receiver);
 }
