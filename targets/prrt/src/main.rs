@@ -15,7 +15,6 @@ use serde_json::json;
 use tickscope_load::{DueTicks, EventRate, Lateness, LoadPlan, SplitMix};
 use tickscope_prrt::filter;
 use tickscope_prrt::hand_over::{self, Application};
-use tickscope_prrt::rivals::UDP_HEADERS;
 use tickscope_prrt::udp::{Stopwatch, UdpReceiver, UdpSender, Waits};
 use tickscope_prrt::{
     Coding, CodingChoice, Constraints, Delivery, KernelCounts, LossModel, LossProcess, MOST_PAYLOAD_BYTES, Receiver,
@@ -357,8 +356,7 @@ fn send(options: &SenderOptions) -> io::Result<serde_json::Value> {
     }
     let mut counts = sent(&link, &lateness, unsubmitted);
     let of = link.sender.counts();
-    let left = of.sources + of.parity - link.refused_sends;
-    let wire_bytes = of.bytes - link.refused_bytes + left * UDP_HEADERS;
+    let wire_bytes = link.wire_bytes();
     counts["wire_bytes"] = wire_bytes.into();
     counts["overhead"] = (wire_bytes as f64 / (of.submitted * options.size as u64) as f64 - 1.0).into();
     counts["adaptation"] = adaptation.counts(&of);

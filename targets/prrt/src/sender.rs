@@ -138,11 +138,25 @@ struct Load {
 impl Sender {
     /// A sender that has sent nothing yet.
     pub fn new(plan: SenderPlan) -> Result<Self, Error> {
-        let is_deadline = (1..=i64::from(MOST_LEFT_US) * 1000).contains(&plan.deadline_ns);
-        if !is_deadline || plan.flush_ns <= 0 || plan.pace_ns < 0 {
-            let found = format!("{}, {} and {} ns", plan.deadline_ns, plan.flush_ns, plan.pace_ns);
-            let expected = "a deadline above 0 of 60 s at most, a time to flush above 0, and a pace of 0 or more";
-            return Err(Error::new(expected, found, "Packets say no longer time than that"));
+        let deadlines_ns = 1..=i64::from(MOST_LEFT_US) * 1000;
+        for (is_kept, expected, ns, remedy) in [
+            (
+                deadlines_ns.contains(&plan.deadline_ns),
+                "a deadline above 0 of 60 s at most",
+                plan.deadline_ns,
+                "Packets say no longer time than that, and what is due at once cannot come",
+            ),
+            (
+                plan.flush_ns > 0,
+                "a time to flush above 0",
+                plan.flush_ns,
+                "It is how long a block waits for its next payload: of blocks of one payload none waits, k = 1",
+            ),
+            (plan.pace_ns >= 0, "a pace of 0 or more", plan.pace_ns, "Without a pace, 0, packets leave at once"),
+        ] {
+            if !is_kept {
+                return Err(Error::new(expected, format!("{ns} ns"), remedy));
+            }
         }
         Ok(Self {
             plan,

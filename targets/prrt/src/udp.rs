@@ -28,6 +28,7 @@ use tickscope_stamp::{Channel, Extra, Fields, Ordering};
 
 use crate::hand_over::Application;
 use crate::kernel::{KernelCounts, KernelReceives, KernelSends};
+use crate::rivals::UDP_HEADERS;
 use crate::{Error, LossProcess, MOST_DATAGRAM_BYTES, PacketKind, Receiver, Sender, block_id};
 
 /// Kinds of stamps; a block is of those of its packets.
@@ -141,8 +142,7 @@ pub struct UdpSender {
     pub sender: Sender,
     /// Packets that the kernel did not take.
     pub refused_sends: u64,
-    /// Bytes of these.
-    pub refused_bytes: u64,
+    refused_bytes: u64,
     /// Messages of the path that something did not arrive.
     pub path_errors: u64,
     socket: UdpSocket,
@@ -196,6 +196,13 @@ impl UdpSender {
     /// What became of the kernel's stamps; `None`: it was asked for none.
     pub fn kernel_counts(&self) -> Option<KernelCounts> {
         self.kernel.as_ref().map(KernelSends::counts)
+    }
+
+    /// Bytes on the wire: of packets that the kernel took, with what IPv4 and UDP put before them.
+    pub fn wire_bytes(&self) -> u64 {
+        let counts = self.sender.counts();
+        let left = counts.sources + counts.parity - self.refused_sends;
+        counts.bytes - self.refused_bytes + left * UDP_HEADERS
     }
 
     /// Gives the payload that `payload_of` makes of its id to the transport, and sends what may be sent. One that is
@@ -424,6 +431,26 @@ mod tests {
         assert!(there(Err(ErrorKind::WouldBlock.into()), &mut count).unwrap().is_none());
         assert!(there(Err(io::Error::from_raw_os_error(libc::EBADF)), &mut count).is_err(), "no path is at fault");
         assert_eq!(count, told.len() as u64);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_take_is_counted_and_on_no_wire() {
+        let [socket, other] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        socket.connect(other.local_addr().unwrap()).unwrap();
+        // The other one's port is taken, and closed to all but somebody else: nobody else gets it meanwhile.
+        other.connect((Ipv4Addr::LOCALHOST, 1)).unwrap();
+        socket.send(b"nobody takes it").unwrap();
+        let mut told = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one descriptor of a socket that lives, on the stack.
+        assert_eq!(unsafe { libc::poll(&mut told, 1, 60_000) }, 1, "the path says that nobody was there");
+        let coding = Coding::new(1, &[0]).unwrap();
+        let plan = SenderPlan { session: 7, coding, deadline_ns: 1 << 35, flush_ns: 1000, pace_ns: 0 };
+        let sender = Sender::new(plan).unwrap();
+        let mut link = UdpSender::new(socket, sender, Stopwatch::start(), Waits::Poll).unwrap();
+        link.submit(|_| vec![0; 100]).unwrap();
+        assert_eq!((link.sender.counts().sources, link.refused_sends, link.wire_bytes()), (1, 1, 0));
+        link.submit(|_| vec![0; 100]).unwrap();
+        assert_eq!((link.refused_sends, link.wire_bytes()), (1, 172), "the message was given, once");
     }
 
     fn divides(socket: &UdpSocket) -> bool {

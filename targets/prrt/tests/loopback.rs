@@ -213,7 +213,10 @@ fn e2e_a_receiver_is_not_impressed_by_what_is_no_packet() {
 
 #[test]
 fn e2e_a_sender_without_a_receiver_ends_in_time_and_says_that_nobody_answered() {
-    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port().to_string();
+    // A port that is taken, for nobody else to get it, and closed to all but one.
+    let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    closed.connect((Ipv4Addr::LOCALHOST, 1)).unwrap();
+    let port = closed.local_addr().unwrap().port().to_string();
     let (code, out, _) = ended(prrt(&[
         "sender",
         "127.0.0.1",
@@ -232,9 +235,8 @@ fn e2e_a_sender_without_a_receiver_ends_in_time_and_says_that_nobody_answered() 
     let sender: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, count(&sender, "submitted"), count(&sender, "feedback")), (Some(0), 40, 0));
     assert!(sender["rtt_min_ns"].is_null());
-    // The kernel answers at once that nobody is there, and takes the next packet no more, which follows at once.
+    // The kernel may have said by then that nobody was there, and then takes the next packet no more.
     let sent = count(&sender, "sources") + count(&sender, "parity") - count(&sender, "refused_sends");
-    assert!(count(&sender, "refused_sends") > 20, "{sender}");
     let wire_bytes = count(&sender, "wire_bytes");
     assert!((sent * 172..=sent * 174).contains(&wire_bytes), "what did not leave is on no wire: {sender}");
 }

@@ -448,8 +448,15 @@ fn the_longest_deadline_is_one_that_packets_can_say() {
     network.submit();
     network.run_until(2 * MS);
     assert_eq!((network.trips.len(), network.receiver.counts().malformed), (1, 0));
-    let refused = Sender::new(with(60_000 * MS + 1)).err().unwrap().to_string();
-    assert!(refused.contains("60 s at most, a time to flush above 0") && refused.contains("60000000001"), "{refused}");
+    let wrong = with(60_000 * MS + 1);
+    for (plan, says) in [
+        (wrong, "a deadline above 0 of 60 s at most, found 60000000001 ns. Packets say no longer time than that"),
+        (SenderPlan { flush_ns: 0, ..with(MS) }, "a time to flush above 0, found 0 ns. It is how long a block waits"),
+        (SenderPlan { pace_ns: -1, ..with(MS) }, "a pace of 0 or more, found -1 ns. Without a pace, 0,"),
+    ] {
+        let refused = Sender::new(plan).err().unwrap().to_string();
+        assert!(refused.contains(says), "{refused}");
+    }
 }
 
 /// 4000 payloads, one a millisecond, over ways of so many milliseconds, of which the first loses 5 %: parity that was
@@ -504,4 +511,17 @@ fn what_is_handed_over_late_is_counted_and_nothing_is_called_what_it_is_not() {
         let truly = network.trips.values().filter(|trip| is_late(trip)).count();
         println!("{way_ms:?}: {truly} are late, {late} called so, {in_time} in time, {undecided} undecided");
     }
+}
+
+#[test]
+fn a_block_waits_for_no_payload_longer_than_its_deadline() {
+    let mut sender = Sender::new(SenderPlan { deadline_ns: 35 * MS, flush_ns: 100 * MS, ..plan(4, &[1]) }).unwrap();
+    sender.submit(b"a payload", 0).unwrap();
+    assert_eq!(sender.wake_at(), Some(i64::MIN), "it is to be sent");
+    assert!(sender.transmit(0, &mut Vec::new()).is_some());
+    assert_eq!(sender.wake_at(), Some(35 * MS));
+    sender.on_time(35 * MS - 1);
+    assert_eq!(sender.held().1, 1);
+    sender.on_time(35 * MS);
+    assert_eq!((sender.held(), sender.next_id()), ((0, 0), 4));
 }
