@@ -79,8 +79,8 @@ void prrt_receiver_free(prrt_receiver *receiver);
 int prrt_receiver_handle(prrt_receiver *receiver, const void *datagram, size_t bytes, int64_t now);
 
 /* Tells that the last datagram that was taken came from another address than those before it: feedback is of three
- * times the bytes at most that came from where it goes to, so that who forges an address has no more sent there. Call it
- * after prrt_receiver_handle answered 1 and before prrt_feedback. 0, or -1. */
+ * times the bytes at most that came from where it goes to, so that who forges an address has no more sent there. Call
+ * it after prrt_receiver_handle answered 1 and before prrt_feedback. 0, or -1. */
 int prrt_receiver_moved(prrt_receiver *receiver, size_t bytes);
 
 /* Hands over the next payload into PRRT_MOST_PAYLOAD_BYTES, with its id, whether it was recovered, and whether its

@@ -108,8 +108,8 @@ impl Block {
         self.longest_left_ns = longest_left_ns;
     }
 
-    /// The deadline of a payload, by that of its packet, or by those of its neighbours: payloads have their deadlines in
-    /// the order of their ids, parity has the last one's. `before_ns`: one of the block before.
+    /// The deadline of a payload, by that of its packet, or by those of its neighbours: payloads have their deadlines
+    /// in the order of their ids, parity has the last one's. `before_ns`: one of the block before.
     pub fn deadline(&self, index: u8, before_ns: Option<i64>) -> Deadline {
         let (before, from) = self.deadlines_ns.split_at(index.into());
         let earliest_ns = from[0].or_else(|| before.iter().flatten().copied().max().or(before_ns));

@@ -274,7 +274,8 @@ pub unsafe extern "C" fn prrt_receiver_moved(receiver: *mut PrrtReceiver, bytes:
 /// See `prrt.h`.
 ///
 /// # Safety
-/// `receiver` is null or alive, a payload fits at `payload`; `id`, `recovered` and `is_late` are null or may be written.
+/// `receiver` is null or alive, a payload fits at `payload`; `id`, `recovered` and `is_late` are null or may be
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prrt_deliver(
     receiver: *mut PrrtReceiver,

@@ -107,6 +107,7 @@ pub fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     let taken = application.end()?;
     Ok(json!({
         "role": "receiver", "over": options.over.word(), "delivered": taken.delivered, "corrupt": taken.corrupt,
-        "untaken": untaken, "reset": is_reset, "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
+        "one_sided_clock": taken.one_sided_clock, "untaken": untaken, "reset": is_reset,
+        "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
     }))
 }

@@ -457,6 +457,8 @@ struct Taken {
     delivered: u64,
     recovered: u64,
     corrupt: u64,
+    /// With a time in them that nobody asked for here, or without one that was.
+    one_sided_clock: u64,
     /// By the application's own clock, where that was asked for.
     delays_ns: Vec<i64>,
 }
@@ -488,9 +490,14 @@ fn application(options: &ReceiverOptions) -> io::Result<Application<Taken>> {
             // Of TCP the id is where the payload ends in the stream: its number stands in it alone.
             let number = bytes.first_chunk().filter(|_| over == Over::Tcp).map(|number| u64::from_be_bytes(*number));
             let expected = payload(number.unwrap_or(delivery.id), bytes.len());
-            let time = bytes.get(TIME).and_then(|time| time.first_chunk());
-            if let (Some(time), Some(came_ns)) = (time, came_ns) {
-                taken.delays_ns.push(came_ns - i64::from_be_bytes(*time));
+            let time = bytes.get(TIME).filter(|time| Some(*time) != expected.get(TIME));
+            let sent_ns = time.and_then(|time| time.first_chunk()).map(|time| i64::from_be_bytes(*time));
+            match (sent_ns, came_ns) {
+                (Some(sent_ns), Some(came_ns)) => taken.delays_ns.push(came_ns - sent_ns),
+                (None, None) => {}
+                _ => taken.one_sided_clock += 1,
+            }
+            if sent_ns.is_some() {
                 bytes[TIME].copy_from_slice(&expected[TIME]);
             }
             taken.corrupt += u64::from(bytes != expected);
@@ -523,12 +530,15 @@ fn receive(options: &ReceiverOptions) -> io::Result<serde_json::Value> {
     Ok(json!({
         "role": "receiver", "over": "prrt", "hand_over": options.hand_over.word(), "delivered": taken.delivered,
         "delivered_recovered": taken.recovered, "delay_p50_ns": taken.delay_ns(50), "delay_p99_ns": taken.delay_ns(99),
-        "corrupt": taken.corrupt, "dropped": dropped, "untaken": untaken, "sources": counts.sources,
+        "corrupt": taken.corrupt, "one_sided_clock": taken.one_sided_clock, "dropped": dropped,
+        "untaken": untaken, "sources": counts.sources,
         "parity": counts.parity, "recovered": counts.recovered, "late": counts.late, "undecided": counts.undecided,
-        "feedback": counts.feedback, "asked": counts.asked, "hopeless": counts.hopeless, "given_up": counts.given_up, "evicted": counts.evicted,
+        "feedback": counts.feedback, "asked": counts.asked, "hopeless": counts.hopeless, "given_up": counts.given_up,
+        "evicted": counts.evicted,
         "malformed": counts.malformed, "strangers": counts.strangers, "replayed": counts.replayed,
         "stale": counts.stale, "leaps": counts.leaps, "contradicting": counts.contradicting,
-        "superseded": counts.superseded, "too_late": counts.too_late, "undecodable": counts.undecodable, "vanished": counts.vanished,
+        "superseded": counts.superseded, "too_late": counts.too_late, "undecodable": counts.undecodable,
+        "vanished": counts.vanished,
         "path_errors": path_errors, "kernel": kernel,
     }))
 }

@@ -165,8 +165,8 @@ impl Receiver {
         self.way_ns = way_ns;
     }
 
-    /// Tells that the last datagram, of so many bytes, came from another address than those before it: feedback that goes
-    /// there is limited by what came from there.
+    /// Tells that the last datagram, of so many bytes, came from another address than those before it: feedback that
+    /// goes there is limited by what came from there.
     pub fn moved(&mut self, bytes: usize) {
         if let Some(peer) = &mut self.peer {
             peer.credit_bytes = peer.credit_bytes.min(ANSWERS * bytes);

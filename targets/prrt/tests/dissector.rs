@@ -172,8 +172,8 @@ fn indices(block: &BlockState) -> String {
     runs.collect::<Vec<_>>().join(" ")
 }
 
-/// A capture of datagrams over IPv4 and UDP, without a link's header.
-fn capture(datagrams: &[Vec<u8>]) -> Vec<u8> {
+/// A capture of datagrams over IPv4 and UDP, without a link's header, that keeps so many bytes of each.
+fn capture(datagrams: &[Vec<u8>], kept: impl Fn(usize) -> usize) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4u32, 2 | 4 << 16, 0, 0, 65_535, 101] {
         file.extend(word.to_le_bytes());
@@ -185,7 +185,9 @@ fn capture(datagrams: &[Vec<u8>]) -> Vec<u8> {
         packet.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         packet.extend([40_000u16, 40_001, udp, 0].iter().flat_map(|word| word.to_be_bytes()));
         packet.extend(bytes);
-        for word in [number as u32, 0, packet.len() as u32, packet.len() as u32] {
+        let whole = packet.len();
+        packet.truncate(28 + kept(number));
+        for word in [number as u32, 0, packet.len() as u32, whole as u32] {
             file.extend(word.to_le_bytes());
         }
         file.extend(packet);
@@ -212,9 +214,9 @@ fn dissected(place: &Path, more: &[&str]) -> Option<Vec<Vec<String>>> {
     Some(lines.lines().map(|line| line.split('\t').map(String::from).collect()).collect())
 }
 
-fn written(name: &str, datagrams: &[Vec<u8>]) -> PathBuf {
+fn written(name: &str, datagrams: &[Vec<u8>], kept: impl Fn(usize) -> usize) -> PathBuf {
     let place = std::env::temp_dir().join(format!("tickscope-{name}-{}.pcap", std::process::id()));
-    std::fs::write(&place, capture(datagrams)).unwrap();
+    std::fs::write(&place, capture(datagrams, kept)).unwrap();
     place
 }
 
@@ -226,7 +228,7 @@ fn e2e_wireshark_shows_what_the_parser_reads_and_refuses_what_it_refuses() {
         let sound = if number % 3 == 0 { feedback(&mut random) } else { data(&mut random) };
         datagrams.push(if number % 2 == 0 { sound } else { spoilt(&mut random, sound) });
     }
-    let place = written("dissector", &datagrams);
+    let place = written("dissector", &datagrams, |_| usize::MAX - 28);
     let Some(rows) = dissected(&place, &["-d", "udp.port==40001,prrt"]) else {
         println!("not tried: tshark is not installed (the package is tshark)");
         return;
@@ -248,6 +250,28 @@ fn e2e_wireshark_shows_what_the_parser_reads_and_refuses_what_it_refuses() {
 }
 
 #[test]
+fn e2e_wireshark_refuses_nothing_for_what_the_capture_did_not_keep() {
+    let mut random = SplitMix::new(4);
+    let sound: Vec<_> = (0..2).flat_map(|_| [feedback(&mut random), data(&mut random)]).collect();
+    let longest = sound.iter().map(Vec::len).max().unwrap();
+    let datagrams: Vec<_> = (2..longest).flat_map(|_| sound.clone()).collect();
+    let place = written("cut", &datagrams, |number| 2 + number / sound.len());
+    let Some(rows) = dissected(&place, &["-d", "udp.port==40001,prrt"]) else {
+        println!("not tried: tshark is not installed (the package is tshark)");
+        return;
+    };
+    assert_eq!(rows.len(), datagrams.len());
+    for (number, (bytes, row)) in datagrams.iter().zip(&rows).enumerate() {
+        let (kept, whole) = (2 + number / sound.len(), expected(bytes));
+        assert_eq!(row.last().map(String::as_str), Some(""), "{kept} of {}: {row:?}", bytes.len());
+        // What it shows is what there is, or the beginning of it.
+        assert!(row.iter().zip(&whole).all(|(shown, whole)| whole.starts_with(shown.as_str())), "{kept}: {row:?}");
+        assert!(kept < bytes.len() || *row == whole, "{row:?}");
+    }
+    std::fs::remove_file(place).unwrap();
+}
+
+#[test]
 fn e2e_wireshark_knows_the_packets_without_their_port_and_leaves_others_alone() {
     let mut random = SplitMix::new(2);
     let other = |first: [u8; 2]| {
@@ -256,7 +280,7 @@ fn e2e_wireshark_knows_the_packets_without_their_port_and_leaves_others_alone() 
         bytes
     };
     let datagrams = [data(&mut random), feedback(&mut random), other(*b"Q\x20"), other(*b"P\x10"), vec![b'P'; 100]];
-    let place = written("heuristic", &datagrams);
+    let place = written("heuristic", &datagrams, |_| usize::MAX - 28);
     let Some(rows) = dissected(&place, &[]) else {
         println!("not tried: tshark is not installed (the package is tshark)");
         return;

@@ -321,3 +321,45 @@ fn blocks_beyond_what_a_receiver_holds_cost_the_oldest() {
     assert_eq!(receiver.handle(&bytes_of(header(1, 2000), b"abc"), 0), None);
     assert_eq!(receiver.counts().too_late, 1);
 }
+
+#[test]
+fn a_block_that_was_forgotten_ends_where_the_next_one_begins() {
+    let mut receiver = Receiver::new(RECEIVER);
+    receiver.handle(&bytes_of(header(0, 0), b"abc"), 0);
+    receiver.on_time(200 * MS);
+    assert_eq!(receiver.counts().given_up, 1);
+    let of_one = |base, sequence| bytes_of(Header { base, k: 1, n: 1, ..header(0, sequence) }, b"abc");
+    assert_eq!(receiver.handle(&of_one(3, 1), 200 * MS), None, "an id of the block that was forgotten");
+    assert!(receiver.handle(&of_one(4, 2), 200 * MS).is_some());
+    assert_eq!(receiver.counts().too_late, 1);
+}
+
+#[test]
+fn more_is_asked_for_as_long_as_enough_is_unsent() {
+    for (sources, asked) in [(&[0, 1][..], Some(1)), (&[0], None)] {
+        let mut receiver = Receiver::new(RECEIVER);
+        // Parity 4 came, so 5 alone is unsent, of a block that lacks one, or two.
+        for index in sources.iter().chain(&[4]) {
+            let bytes = bytes_of(Header { rtt_us: 1, ..header(*index, u64::from(*index)) }, &[0; 200]);
+            assert!(receiver.handle(&bytes, 0).is_some());
+        }
+        let mut bytes = Vec::new();
+        assert!(receiver.feedback(2 * MS, &mut bytes).is_some());
+        let Ok(Packet::Feedback(_, feedback)) = Packet::parse(&bytes) else { panic!("it is no feedback") };
+        assert_eq!(feedback.blocks.first().map(|block| block.needs), asked);
+        assert_eq!(receiver.counts().hopeless, u64::from(asked.is_none()));
+    }
+}
+
+#[test]
+fn a_packet_that_was_overtaken_is_not_echoed() {
+    let mut receiver = Receiver::new(RECEIVER);
+    for (came_ns, (sequence, sent_ns)) in (MS..).zip([(0, 10), (2, 30), (1, 20)]) {
+        let made = Header { sent_ns, ..header(sequence as u8, sequence) };
+        assert!(receiver.handle(&bytes_of(made, &[0; 200]), came_ns).is_some());
+    }
+    let mut bytes = Vec::new();
+    receiver.feedback(2 * MS, &mut bytes);
+    let Ok(Packet::Feedback(_, feedback)) = Packet::parse(&bytes) else { panic!("it is no feedback") };
+    assert_eq!((feedback.echo, feedback.echo_sent_ns, feedback.held_ns), (2, 30, MS as u64 - 1));
+}

@@ -270,7 +270,13 @@ fn e2e_the_applications_own_clock_says_how_long_payloads_took_without_any_point(
         let [middle, late] = ["delay_p50_ns", "delay_p99_ns"].map(|name| count(&receiver, name));
         // Less than nothing, or than any system call takes, is no delay, and more than the test takes is none either.
         assert!((1000..60_000_000_000).contains(&middle) && middle <= late, "{over}: {receiver}");
-        assert!(transfer(&sent[..8], &["--over", over]).1["delay_p50_ns"].is_null(), "{over}");
+        // At one end alone it says nothing, and is told.
+        for (sent, received) in [(&sent[..8], &["--over", over, "--own-clock"][..]), (&sent[..], &["--over", over])] {
+            let (_, receiver) = transfer(sent, received);
+            assert!(receiver["delay_p50_ns"].is_null() && count(&receiver, "corrupt") == 0, "{over}: {receiver}");
+            let delivered = count(&receiver, "delivered");
+            assert!(delivered > 0 && count(&receiver, "one_sided_clock") == delivered, "{over}: {receiver}");
+        }
     }
     let (code, _, err) = ended(prrt(&["sender", "127.0.0.1", "1", "--size", "15", "--own-clock"]));
     assert!(code == Some(2) && err.contains("--size of 16 to 1426 bytes, found 15"), "{err}");

@@ -109,7 +109,7 @@ end
 local function feedback(buffer, tree)
     tree:add(fields.session, buffer(8, 4))
     tree:add(fields.sequence, buffer(24, 8))
-    if buffer:len() < HEADER_BYTES + FEEDBACK_BYTES then
+    if buffer:reported_len() < HEADER_BYTES + FEEDBACK_BYTES then
         return "a feedback shorter than one"
     end
     local places = {
@@ -117,14 +117,18 @@ local function feedback(buffer, tree)
         "first", "blocks",
     }
     for at, name in ipairs(places) do
+        if buffer:len() < HEADER_BYTES + 8 * at then
+            return nil
+        end
         tree:add(fields[name], buffer(HEADER_BYTES + 8 * (at - 1), 8))
     end
     local count = buffer(HEADER_BYTES + FEEDBACK_BYTES - 8, 8):uint64()
-    local rest = buffer:len() - HEADER_BYTES - FEEDBACK_BYTES
+    local rest = buffer:reported_len() - HEADER_BYTES - FEEDBACK_BYTES
     if count > UInt64(MOST_BLOCKS) or rest ~= count:tonumber() * BLOCK_BYTES then
         return "a feedback with another number of blocks than it says"
     end
-    for number = 0, count:tonumber() - 1 do
+    local whole = math.floor((buffer:len() - HEADER_BYTES - FEEDBACK_BYTES) / BLOCK_BYTES)
+    for number = 0, whole - 1 do
         local block = buffer(HEADER_BYTES + FEEDBACK_BYTES + number * BLOCK_BYTES, BLOCK_BYTES)
         local branch = tree:add(fields.block, block(0, 8))
         branch:add(fields.round, block(8, 1))
@@ -135,8 +139,10 @@ end
 
 --- Adds what is there; answers why the packet is none, or nil.
 local function packet(buffer, tree)
-    if buffer:len() < HEADER_BYTES then
+    if buffer:reported_len() < HEADER_BYTES then
         return "shorter than a header"
+    elseif buffer:len() < HEADER_BYTES then
+        return nil
     end
     local kind, length = buffer(1, 1):uint() % 16, buffer(6, 2):uint()
     tree:add(fields.version, buffer(1, 1))
@@ -171,6 +177,9 @@ function prrt.dissector(buffer, info, root)
         local numbers = { buffer(2, 1):uint(), buffer(4, 1):uint(), buffer(3, 1):uint() }
         kind = place:format(kind, numbers[1], numbers[2], numbers[3], tostring(buffer(16, 8):uint64()),
             tostring(buffer(24, 8):uint64()))
+    end
+    if buffer:len() < buffer:reported_len() then
+        kind = kind .. ", cut short by the capture"
     end
     info.cols.info = why and kind .. ": refused, " .. why or kind
     if why then

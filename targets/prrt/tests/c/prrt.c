@@ -135,7 +135,8 @@ static void misuse(void) {
     prrt_receiver *receiver = prrt_receiver_new(5 * MS, MS, 1000 * MS);
     expect(prrt_submit(sender, bytes, PRRT_MOST_PAYLOAD_BYTES + 1, 0) == -1 && says("1426"), "too long");
     expect(prrt_submit(sender, NULL, 1, 0) == -1 && prrt_submit(sender, NULL, 0, 0) == 0, "only no bytes lie nowhere");
-    expect(prrt_transmit(sender, 0, NULL) == -1 && prrt_deliver(receiver, 0, NULL, NULL, NULL, NULL) == -1, "no buffer");
+    expect(prrt_transmit(sender, 0, NULL) == -1, "no buffer for a packet");
+    expect(prrt_deliver(receiver, 0, NULL, NULL, NULL, NULL) == -1, "no buffer for a payload");
     expect(prrt_receiver_handle(receiver, bytes, sizeof bytes, 0) == 0, "not a packet");
     expect(prrt_sender_handle(sender, bytes, sizeof bytes, 0) == 0, "not a feedback");
     expect(prrt_deliver(receiver, 0, bytes, NULL, NULL, NULL) == -1, "nothing to hand over");
