@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::options::FinishOptions;
 use crate::output::note;
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, relate, show, stored};
+use crate::{chosen_run, counts, memory, output, relate, show, stored};
 
 /// Completes a run and prints its table, or what it counted if it has nothing else, as at its own end. One without a
 /// trace has none to print, which is an error.
@@ -21,6 +21,7 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
              tickscope finish {root}/trial-0001 finishes one of them"
         )));
     }
+    memory::reuse_freed();
     let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&named)? else {
         let run = Run::open(&named)?;
         if let Some(why) = unknown_loss(&run.events()?.found) {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::options::{RelateOptions, ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
-use crate::{chosen_run, counts, output, relate, report, show, stored, sweep};
+use crate::{chosen_run, counts, memory, output, relate, report, show, stored, sweep};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
@@ -29,6 +29,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     if options.check {
         return output::print(tickscope_experiment::check(&settings)?.as_bytes());
     }
+    memory::reuse_freed(); // its join holds as much as any command that reads it
     let (run, measured) = tickscope_experiment::run(&settings)?;
     print(&run, measured, Printed::of(options.json, options.report))
 }
@@ -70,6 +71,7 @@ pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
     if SweepManifest::is_at(&options.run) {
         return sweep::resume(options);
     }
+    memory::reuse_freed();
     let (run, measured) = tickscope_experiment::resume(chosen_run::open_to_steer(Some(&options.run))?.root())?;
     print(&run, measured, Printed::of(options.json, options.report))
 }

@@ -4,22 +4,25 @@
 //! rho is in them, so they are made once.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 
 use tickscope_tick::{NodeName, Place, counted, printable};
 use tickscope_trace::{
-    Attribute, Columns, Extent, JoinCounts, KeptStamps, Layout, LayoutText, Limits, LongSpans, MOST_SPANNED, Marks,
-    Match, MayPrecede, Nullable, PointCounts, SHORT_SPAN, StampColumns as Batch, StampSource, Traces, join,
+    Attribute, Columns, Extent, JoinCounts, KeptStamps, Layout, LayoutText, Limits, LongSpans, MOST_SPANNED, Match,
+    MayPrecede, Nullable, PointCounts, SHORT_SPAN, StampColumns as Batch, StampSource, Traces, join,
 };
 
 use crate::channels::{Channel, stamped_by};
+use crate::codec::Encoding;
 use crate::error::{Error, Result};
 use crate::event_kind::EventKind;
 use crate::kept_ids::KeptIds;
+use crate::on_threads::on_threads;
 use crate::originals::Collision;
 use crate::run::Run;
 use crate::stamps::{PointStamps, Segment};
-use crate::traces::{KeyedRows, KeyedWriter, attribute_column, layout_key, stamps_key};
+use crate::traces::{KeyedWriter, attribute_column, layout_key, stamps_key};
 
 /// Counts of the join, and the segments it could not read.
 #[derive(Debug)]
@@ -68,7 +71,7 @@ pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayP
     let mut lacking = Lacking::of(run, &parsed)?;
     let counts = join(&parsed, &mut source, limits, may_precede, &mut |traces| {
         lacking.add(traces);
-        writer.write(rows(traces))
+        writer.write_traces(traces)
     })?;
     writer.finish()?;
     Ok(Joined { missing: lacking.counts(&counts), counts, stamps, refused: source.refused(), left_out, collisions })
@@ -295,6 +298,36 @@ impl Kept {
     }
 }
 
+/// Row groups of a point that are decoded together, on all processors: eight of a collector's are a million stamps.
+const GROUPS_AHEAD: usize = 8;
+
+/// Stamps for which no other thread is worth starting.
+const STAMPS_ALONE: u64 = 1 << 17;
+
+/// Columns of a row group that every join needs, of the layout's kinds.
+struct Keys {
+    ids: Vec<i64>,
+    ticks: Vec<i64>,
+    /// The last id that each stands for; `None`: its own alone.
+    lasts: Option<Vec<i64>>,
+    /// `None`: all are of kind 0.
+    kinds: Option<Vec<i32>>,
+    kept: Kept,
+}
+
+impl Keys {
+    fn read(segment: &Segment, group: usize, of: &[i32]) -> Result<Self> {
+        let (ids, ticks, kinds) = segment.read_keys(group)?;
+        let lasts = segment.read_lasts(group, &ids)?;
+        let kept = Kept::of(of, &kinds);
+        let (ids, ticks, lasts) = (kept.column(ids), kept.column(ticks), lasts.map(|lasts| kept.column(lasts)));
+        let kinds: Option<Vec<i32>> =
+            (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
+        let kinds = kinds.map(|kinds| kept.column(kinds));
+        Ok(Self { ids, ticks, lasts, kinds, kept })
+    }
+}
+
 impl RunStamps {
     fn open(run: &Run, layout: &Layout) -> Result<Self> {
         let points: Result<Vec<PointStamps>> = layout.points().iter().map(|point| run.stamps(&point.place)).collect();
@@ -363,16 +396,20 @@ impl StampSource for RunStamps {
         sink: &mut dyn FnMut(Batch<'_>),
     ) -> Result<()> {
         let stamps = &self.points[point];
+        let stamps_of = |group: &Group| &stamps.segments()[group.segment];
         let touched = |group: &&Group| group.first <= *ids.end() && *ids.start() <= group.last;
-        for &Group { segment, group, .. } in self.groups[point].iter().filter(touched) {
+        let touched: Vec<&Group> = self.groups[point].iter().filter(touched).collect();
+        let threads = Encoding::on_all_processors().encoders;
+        let keys = touched.chunks(GROUPS_AHEAD).flat_map(|groups| {
+            let stamps = groups.iter().map(|group| group.stamps).sum::<u64>();
+            let threads = if stamps < STAMPS_ALONE { NonZeroUsize::MIN } else { threads };
+            let read = |at: usize| Keys::read(stamps_of(groups[at]), groups[at].group, &self.kinds);
+            let (keys, _) = on_threads(groups.len(), threads, read);
+            groups.iter().zip(keys)
+        });
+        for (&&Group { segment, group, .. }, keys) in keys {
             let segment = &stamps.segments()[segment];
-            let (ids, ticks, kinds) = segment.read_keys(group)?;
-            let lasts = segment.read_lasts(group, &ids)?;
-            let kept = Kept::of(&self.kinds, &kinds);
-            let (ids, ticks, lasts) = (kept.column(ids), kept.column(ticks), lasts.map(|lasts| kept.column(lasts)));
-            let kinds: Option<Vec<i32>> =
-                (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
-            let kinds = kinds.map(|kinds| kept.column(kinds));
+            let Keys { ids, ticks, lasts, kinds, kept } = keys?;
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
             let mut batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
             if let Some(lasts) = &lasts {
@@ -444,16 +481,6 @@ fn threads(channels: Vec<Channel>, layout: &Layout) -> Vec<HashMap<i32, u32>> {
         }
     }
     threads
-}
-
-fn rows(traces: &Traces) -> KeyedRows {
-    KeyedRows {
-        passages: (0..traces.len()).map(|row| traces.marks(row).map(Marks::text)).collect(),
-        kind: traces.kinds().to_vec(),
-        id: traces.ids().to_vec(),
-        occurrence: traces.occurrences().to_vec(),
-        columns: traces.points().iter().chain(traces.attributes().map(|(.., column)| column)).cloned().collect(),
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tickscope_trace::{Attribute, LayoutText, Nullable};
+use tickscope_trace::{Attribute, LayoutText, Marks, Nullable, Traces};
 
+use crate::codec::Encoding;
 use crate::error::Result;
 use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, WriteRows};
 
@@ -75,6 +76,30 @@ impl KeyedRows {
     }
 }
 
+impl KeyedRows {
+    /// Appends traces of as many points, and attributes of these, as there are columns.
+    fn append_traces(&mut self, traces: &Traces) {
+        if traces.has_marks() {
+            self.passages.push_nulls(self.len() - self.passages.len());
+            (0..traces.len()).for_each(|row| self.passages.push(traces.marks(row).map(Marks::text)));
+        }
+        self.kind.extend_from_slice(traces.kinds());
+        self.id.extend_from_slice(traces.ids());
+        self.occurrence.extend_from_slice(traces.occurrences());
+        let columns = traces.points().iter().chain(traces.attributes().map(|(.., column)| column));
+        self.columns.iter_mut().zip(columns).for_each(|(column, more)| column.append_copy(more));
+    }
+
+    /// Removes every row, and keeps the memory.
+    fn clear(&mut self) {
+        self.kind.clear();
+        self.id.clear();
+        self.occurrence.clear();
+        self.columns.iter_mut().for_each(Nullable::clear);
+        self.passages.clear();
+    }
+}
+
 impl KeyedWriter {
     /// Begins the table that is to appear at `place` with the columns `names`, and `keys` in its footer.
     pub fn begin(place: &Path, names: &[String], keys: &[(&str, String)]) -> Result<Self> {
@@ -95,13 +120,19 @@ impl KeyedWriter {
         ];
         fields.extend(names.iter().map(|name| column(name)));
         fields.extend(last);
-        let table = TableWriter::begin(place, &fields, keys)?;
+        let table = TableWriter::begin_encoded(place, &fields, keys, Encoding::on_all_processors())?;
         Ok(Self { table, pending: KeyedRows::empty(names.len()), passages })
     }
 
     /// Adds rows.
     pub fn write(&mut self, rows: KeyedRows) -> Result<()> {
         self.pending.append(rows);
+        if self.pending.len() >= GROUP_ROWS { self.write_pending() } else { Ok(()) }
+    }
+
+    /// Adds traces, each column of which is copied once.
+    pub fn write_traces(&mut self, traces: &Traces) -> Result<()> {
+        self.pending.append_traces(traces);
         if self.pending.len() >= GROUP_ROWS { self.write_pending() } else { Ok(()) }
     }
 
@@ -117,8 +148,7 @@ impl KeyedWriter {
     }
 
     fn write_pending(&mut self) -> Result<()> {
-        let none = KeyedRows::empty(self.pending.columns.len());
-        let mut rows = std::mem::replace(&mut self.pending, none);
+        let rows = &mut self.pending;
         if rows.is_empty() {
             return Ok(());
         }
@@ -128,7 +158,9 @@ impl KeyedWriter {
         if self.passages {
             columns.push(&rows.passages);
         }
-        self.table.group(&columns, 0..rows.len())
+        let written = self.table.group(&columns, 0..rows.len());
+        rows.clear();
+        written
     }
 }
 

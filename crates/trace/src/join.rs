@@ -42,7 +42,7 @@ use std::ops::RangeInclusive;
 use crate::{Attribute, Columns, Extent, KeptStamps, Layout, LongSpans, Match, StampColumns, StampSource, Traces};
 use batches::Gathered;
 use plan::JoinPlan;
-use rows::{Full, Rows};
+use rows::{Full, Rows, Slots};
 use tally::Tally;
 
 /// Below one used id in this many, ids are hashed: a slot of 9 bytes a point for each unused id then costs more memory
@@ -95,10 +95,10 @@ pub fn join<S: StampSource>(
     let mut batch = joiner.no_traces();
     let points = layout.id_space(layout.root());
     joiner.each_chunk(&points, i64::MIN..=i64::MAX, &mut |joiner, gathered| {
-        tally.add_stamps(&gathered);
-        let linked = joiner.link(&gathered, tally.links())?;
+        tally.add_stamps(gathered);
+        let linked = joiner.link(gathered, tally.links())?;
         tally.add_ambiguous(gathered.ambiguous());
-        tally.add_contradictions(&gathered);
+        tally.add_contradictions(gathered);
         gathered.emit(&linked, &mut batch, limits.rows, &mut |traces| {
             tally.add_traces(traces);
             sink(traces)
@@ -132,10 +132,12 @@ struct Joiner<'a, S> {
     ambiguous: Vec<i64>,
     /// By point: which of its stamps are there.
     kept: Vec<KeptStamps>,
+    /// Slots of the chunk before, whose memory the next one takes over.
+    spare: Vec<Slots>,
 }
 
 /// Receiver of each chunk.
-type Visit<'a, J, E> = dyn FnMut(&mut J, Gathered) -> Result<(), E> + 'a;
+type Visit<'a, J, E> = dyn FnMut(&mut J, &Gathered) -> Result<(), E> + 'a;
 
 impl<'a, S: StampSource> Joiner<'a, S> {
     fn new(
@@ -164,6 +166,7 @@ impl<'a, S: StampSource> Joiner<'a, S> {
             tails,
             ambiguous,
             kept,
+            spare: Vec::new(),
         })
     }
 
@@ -199,7 +202,8 @@ impl<'a, S: StampSource> Joiner<'a, S> {
         let mut plan = JoinPlan::new(&extents, self.limits);
         let whole: Vec<bool> = self.long.iter().map(|long| long.are_whole()).collect();
         while let Some(chunk) = plan.next() {
-            let mut rows = Rows::new(&whole, points, &self.attributes, &chunk, self.limits);
+            let spare = std::mem::take(&mut self.spare);
+            let mut rows = Rows::new(&whole, points, &self.attributes, &chunk, self.limits).in_memory_of(spare);
             let left = self.tails.iter().map(|tails| tails.1).collect();
             let columns = self.columns();
             match gather(&mut rows, self.source, chunk.ids(), columns, left)? {
@@ -209,7 +213,9 @@ impl<'a, S: StampSource> Joiner<'a, S> {
                     let tails = rows.tails_of(&mut self.tails);
                     debug_assert!(tails <= MOST_SPANNED * all as u64);
                     let ambiguous = within(&self.ambiguous, chunk.ids());
-                    visit(self, rows.finish(self.layout, self.may_precede, &self.kept, ambiguous))?;
+                    let gathered = rows.finish(self.layout, self.may_precede, &self.kept, ambiguous);
+                    visit(self, &gathered)?;
+                    self.spare = gathered.into_slots();
                 }
             }
         }

@@ -126,6 +126,16 @@ impl<T: Clone + Default> Nullable<T> {
         self.rows += other.rows;
     }
 
+    /// Appends a copy of every row of `other`, into the memory that is there.
+    pub fn append_copy(&mut self, other: &Self) {
+        if other.is_all_null() {
+            return self.push_nulls(other.rows);
+        }
+        self.make_room_beside(&other.valid, other.rows);
+        self.values.extend_from_slice(&other.values);
+        self.rows += other.rows;
+    }
+
     /// Appends rows of which `present` holds the values and `levels` says which have one: 1, as Parquet's definition
     /// levels do.
     pub fn append_present(&mut self, present: &mut Vec<T>, levels: &[i16]) {
@@ -154,6 +164,17 @@ impl<T: Clone + Default> Nullable<T> {
         self.valid.extend(rows.map(|(_, valid)| valid));
         self.rows = self.values.len();
         self.settle();
+    }
+
+    /// Appends as many rows as both slices have: a value each, the default where the row is null, and whether it has
+    /// one.
+    pub(crate) fn append_rows(&mut self, values: &[T], valid: &[bool]) {
+        if !valid.contains(&true) {
+            return self.push_nulls(valid.len());
+        }
+        self.make_room_beside(if valid.contains(&false) { valid } else { &[] }, valid.len());
+        self.values.extend_from_slice(values);
+        self.rows += values.len();
     }
 
     /// Keeps the rows whose entry in `kept` is true.
@@ -267,7 +288,13 @@ mod tests {
             let mut spread = begun();
             let levels: Vec<i16> = second.iter().map(|row| row.is_some().into()).collect();
             spread.append_present(&mut second.iter().flatten().copied().collect(), &levels);
-            for found in [appended, extended, spread] {
+            let mut copied = begun();
+            copied.append_copy(&column(&second));
+            let mut sliced = begun();
+            let (values, valid): (Vec<_>, Vec<_>) =
+                second.iter().map(|row| (row.unwrap_or_default(), row.is_some())).unzip();
+            sliced.append_rows(&values, &valid);
+            for found in [appended, extended, spread, copied, sliced] {
                 prop_assert_eq!(read(&found), expected.clone());
                 prop_assert_eq!(&found, &column(&expected), "one form, whatever it came from");
                 prop_assert_eq!(found.is_all_null(), expected.iter().all(Option::is_none));

@@ -101,7 +101,7 @@ impl Traces {
     }
 
     /// Returns whether some row has marks.
-    pub(crate) fn has_marks(&self) -> bool {
+    pub fn has_marks(&self) -> bool {
         !self.marks.is_empty()
     }
 

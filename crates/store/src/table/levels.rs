@@ -31,7 +31,14 @@ impl Levels {
     /// Appends a row for each of `present`.
     pub fn push_each(&mut self, present: &[bool]) {
         self.present += present.iter().filter(|&&present| present).count();
-        present.iter().for_each(|&present| self.push_bit(present));
+        let unaligned = present.len().min((8 - self.rows % 8) % 8);
+        let (first, rest) = present.split_at(unaligned);
+        first.iter().for_each(|&present| self.push_bit(present));
+        let (bytes, last) = rest.as_chunks::<8>();
+        let byte = |rows: &[bool; 8]| rows.iter().rev().fold(0, |byte, &is_present| byte << 1 | u8::from(is_present));
+        self.bits.extend(bytes.iter().map(byte));
+        self.rows += 8 * bytes.len();
+        last.iter().for_each(|&present| self.push_bit(present));
     }
 
     fn push_bit(&mut self, is_present: bool) {
@@ -125,11 +132,12 @@ mod tests {
                 let mut levels = Levels::default();
                 levels.push_each(&[first, last, first]);
                 levels.push_alike(first, 77);
-                levels.push_each(&[last]);
+                let mixed: Vec<bool> = (0..behind + 1).map(|row| (row % 3 == 0) == last).collect();
+                levels.push_each(&mixed);
                 levels.push_alike(last, behind);
                 let mut expected = vec![first, last, first];
                 expected.extend(std::iter::repeat_n(first, 77));
-                expected.push(last);
+                expected.extend(mixed);
                 expected.extend(std::iter::repeat_n(last, behind));
                 assert_eq!(read(&levels), expected, "{behind} rows of {last} behind others");
             }

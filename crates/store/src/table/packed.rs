@@ -15,6 +15,9 @@ use super::{Field, Value};
 use crate::codec::Encoding;
 use crate::error::{Error, Result};
 
+/// Rows whose values are brought together at a time, in a core's own cache.
+const PIECE: usize = 1 << 12;
+
 /// One page.
 #[derive(Default)]
 pub struct PackedColumn {
@@ -53,9 +56,18 @@ impl PackedColumn {
         if let Some(levels) = &mut self.levels {
             levels.push_each(present);
         }
-        let with_value = values.iter().zip(present).filter(|(_, present)| **present);
-        let found: Vec<V> = with_value.map(|(value, _)| value.clone()).collect();
-        V::pack(&found, &mut self.numbers);
+        let mut found = Vec::with_capacity(PIECE);
+        for (values, present) in values.chunks(PIECE).zip(present.chunks(PIECE)) {
+            found.clear();
+            found.extend_from_slice(values);
+            let mut count = 0;
+            for (value, &is_present) in values.iter().zip(present) {
+                // Whatever it is, it is written: a branch that nobody can foretell costs more.
+                found[count] = value.clone();
+                count += usize::from(is_present);
+            }
+            V::pack(&found[..count], &mut self.numbers);
+        }
     }
 
     /// Number of rows.

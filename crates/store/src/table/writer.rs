@@ -65,6 +65,7 @@ pub struct Written {
 
 impl TableWriter {
     /// Begins the table that is to appear at `place`, with `keys` in its footer; encodes it by default.
+    #[cfg(test)]
     pub(crate) fn begin(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
         Self::begin_encoded(place, fields, keys, Encoding::default())
     }
@@ -85,7 +86,7 @@ impl TableWriter {
         Self::begin_unmarked(place, fields, &marked, how)
     }
 
-    /// As [`TableWriter::begin`], without the schema's number: such a file is refused by readers.
+    /// As [`TableWriter::begin_encoded`], without the schema's number: such a file is refused by readers.
     pub(super) fn begin_unmarked(
         place: &Path,
         fields: &[Field],

@@ -1,6 +1,7 @@
 //! The rows of one chunk, complete, on their way out as traces.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::attempts::AttemptContradiction;
 use super::links::Linked;
@@ -114,6 +115,11 @@ impl Gathered {
         if picks.is_empty() { Ok(()) } else { self.flush(linked, &mut picks, batch, sink) }
     }
 
+    /// The slots, for their memory.
+    pub(super) fn into_slots(self) -> Vec<Slots> {
+        self.points
+    }
+
     /// How a row was stamped at a point.
     pub fn mark(&self, point: usize, row: usize) -> Mark {
         let once = if self.points[point].seen.get(row) == Some(&true) { Mark::Once } else { Mark::Unseen };
@@ -178,6 +184,7 @@ impl Gathered {
         batch: &mut Traces,
         sink: &mut dyn FnMut(&Traces) -> Result<(), E>,
     ) -> Result<(), E> {
+        let stretch = stretch(picks);
         for (point, slots) in self.points.iter().enumerate() {
             if slots.seen.is_empty() {
                 let tick =
@@ -185,7 +192,12 @@ impl Gathered {
                 picks.iter().for_each(|pick| batch.point_mut(point).push(tick(pick)));
                 continue;
             }
-            batch.point_mut(point).extend(picks.iter().map(|&pick| slots.at(point, pick)));
+            match &stretch {
+                Some(rows) => {
+                    batch.point_mut(point).append_rows(&slots.ticks[rows.clone()], &slots.seen[rows.clone()]);
+                }
+                None => batch.point_mut(point).extend(picks.iter().map(|&pick| slots.at(point, pick))),
+            }
         }
         for (point, attribute, column) in batch.attributes_mut() {
             let slots = &self.points[*point];
@@ -241,6 +253,14 @@ impl Slots {
             }
         }
     }
+}
+
+/// The rows of traces that are of one passage each and lie one behind the other, as they do where ids are dense: such
+/// columns are copied as they lie.
+fn stretch(picks: &[Pick<'_>]) -> Option<Range<usize>> {
+    let first = picks.first()?.row;
+    let mut in_order = picks.iter().zip(first..);
+    in_order.all(|(pick, row)| pick.row == row && pick.passage.is_none()).then_some(first..first + picks.len())
 }
 
 /// Which rows have a stamp at any point.

@@ -108,6 +108,16 @@ impl Rows {
         }
     }
 
+    /// The same, in the memory of slots that nobody needs any more: fresh memory costs more than clearing this.
+    pub(super) fn in_memory_of(mut self, spare: Vec<Slots>) -> Self {
+        for (slots, spare) in self.points.iter_mut().zip(spare) {
+            (slots.ticks, slots.seen) = (spare.ticks, spare.seen);
+            slots.ticks.clear();
+            slots.seen.clear();
+        }
+        self
+    }
+
     /// The points whose stamps these are.
     pub fn of(&self) -> &[usize] {
         &self.of
@@ -287,7 +297,7 @@ impl Slots {
 
     #[inline]
     pub(super) fn grow(&mut self, rows: usize) {
-        if self.seen.is_empty() {
+        if self.seen.capacity() == 0 {
             // Fresh zeroed memory costs nothing until it is touched; growing it later copies.
             (self.seen, self.ticks) = (vec![false; rows], vec![0; rows]);
         } else if self.seen.len() < rows {

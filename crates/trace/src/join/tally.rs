@@ -119,6 +119,9 @@ impl<'a> Tally<'a> {
     /// Counts what the traces tell; to be called in the order that traces leave.
     pub fn add_traces(&mut self, traces: &Traces) {
         self.counts.traces += traces.len() as u64;
+        if let Some(kind) = plain_kind(traces) {
+            return self.add_plain(kind, traces);
+        }
         for row in traces.first_rows() {
             self.counts.ids += 1;
             let Some(marks) = traces.marks(row) else { continue };
@@ -129,6 +132,30 @@ impl<'a> Tally<'a> {
             self.add_point(point, traces);
         }
         self.add_routes(traces);
+    }
+
+    /// The same of traces of one kind that have neither marks nor further occurrences, column by column: as nearly all
+    /// are.
+    fn add_plain(&mut self, kind: i32, traces: &Traces) {
+        let rows = traces.len();
+        self.counts.ids += rows as u64;
+        let columns = traces.points().iter().map(|column| column.parts(0..rows));
+        for ((counts, latest), parts) in self.counts.points.iter_mut().zip(&mut self.latest).zip(columns.clone()) {
+            let Some((values, valid)) = parts else { continue };
+            latest.turn_to(kind);
+            for (at, values) in values.chunks(TOGETHER).enumerate() {
+                let valid = valid.chunks(TOGETHER).nth(at).unwrap_or_default();
+                counts.add(latest, values, valid);
+            }
+        }
+        let mut on_trunk = vec![true; rows];
+        for parts in columns.take(self.layout.trunk().len()) {
+            match parts {
+                None => on_trunk.fill(false),
+                Some((_, valid)) => on_trunk.iter_mut().zip(valid).for_each(|(all, &is_seen)| *all &= is_seen),
+            }
+        }
+        on_trunk.iter().enumerate().for_each(|(row, &all)| self.add_route(all, row, traces));
     }
 
     fn add_point(&mut self, point: usize, traces: &Traces) {
@@ -145,13 +172,19 @@ impl<'a> Tally<'a> {
     fn add_routes(&mut self, traces: &Traces) {
         let trunk = self.layout.trunk().len();
         for row in traces.first_rows() {
+            self.add_route((0..trunk).all(|point| traces.is_seen(point, row)), row, traces);
+        }
+    }
+
+    /// Counts a row; `on_trunk`: all points that edges join saw it.
+    #[inline]
+    fn add_route(&mut self, on_trunk: bool, row: usize, traces: &Traces) {
+        if on_trunk {
+            self.counts.complete += 1;
+        } else {
             let seen = |point: usize| traces.is_seen(point, row);
-            if (0..trunk).all(seen) {
-                self.counts.complete += 1;
-            } else {
-                self.counts.complete += u64::from(self.layout.is_complete(seen));
-                self.counts.holes += u64::from(self.layout.has_hole(seen));
-            }
+            self.counts.complete += u64::from(self.layout.is_complete(seen));
+            self.counts.holes += u64::from(self.layout.has_hole(seen));
         }
     }
 
@@ -165,11 +198,44 @@ impl<'a> Tally<'a> {
 
 impl Latest {
     fn replace(&mut self, kind: i32, tick: i64) -> Option<i64> {
+        self.turn_to(kind);
+        self.tick.replace(tick)
+    }
+
+    #[inline]
+    fn turn_to(&mut self, kind: i32) {
         if kind != self.kind {
             self.others.insert(self.kind, self.tick);
             self.tick = self.others.get(&kind).copied().flatten();
             self.kind = kind;
         }
-        self.tick.replace(tick)
     }
+}
+
+/// Rows of which all are mostly seen, so that they can be compared without asking whether each is.
+const TOGETHER: usize = 16;
+
+impl PointCounts {
+    /// Counts rows of one kind, of which those are seen that are `valid`; none: all.
+    #[inline]
+    fn add(&mut self, latest: &mut Latest, values: &[i64], valid: &[bool]) {
+        let (&[first, ..], &[.., last]) = (values, values) else { return };
+        if valid.contains(&false) {
+            for (&tick, _) in values.iter().zip(valid).filter(|(_, valid)| **valid) {
+                self.ids += 1;
+                self.out_of_order += u64::from(latest.tick.replace(tick).is_some_and(|before| tick < before));
+            }
+            return;
+        }
+        self.ids += values.len() as u64;
+        let falls = values.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
+        self.out_of_order += falls + u64::from(latest.tick.replace(last).is_some_and(|before| first < before));
+    }
+}
+
+/// The kind of traces of one kind, of which each is the first of its key and passed every point once at most.
+fn plain_kind(traces: &Traces) -> Option<i32> {
+    let &first = traces.kinds().first()?;
+    let is_plain = !traces.has_marks() && !traces.has_repeats() && traces.kinds().iter().all(|&kind| kind == first);
+    is_plain.then_some(first)
 }
