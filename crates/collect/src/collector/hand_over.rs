@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use super::row_groups::{Found, Gathered, Source, Task};
 use super::window::since_boot_ns;
 use super::{Collector, Pending, Watched, stem};
-use crate::ledger::Handle;
+use crate::ledger::{Handle, Taken as PartTaken};
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::{
-    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampGroup, write_segment_groups,
+    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, StampGroup, write_segment_groups,
 };
 use tickscope_tick::{Place, PointName};
 
@@ -69,12 +69,30 @@ impl Collector {
 
     fn write(&mut self, point: &PointName, pending: &mut Pending, open: &[ReadyBlock]) -> Result<()> {
         pending.blocks.sort();
+        if self.is_all_held(pending, open) {
+            return Ok(());
+        }
         let mut taken = self.take(pending, open)?;
         if pending.growing.as_ref().is_some_and(|growing| !growing.may_become(&taken)) {
             self.keep(point, pending)?;
             taken = self.take(pending, open)?;
         }
         self.write_taken(point, pending, &mut taken)
+    }
+
+    /// Returns whether the growing segment holds all that there is. Full blocks are not read for that: they do not
+    /// change while their program lives. Where it can overwrite them, what is lost before them changes.
+    fn is_all_held(&self, pending: &Pending, open: &[ReadyBlock]) -> bool {
+        let steady = |block: &ReadyBlock| {
+            self.pools.get(&block.channel.0).is_some_and(|of| of.pool.is_held() && !of.pool.overwrites(block))
+        };
+        let growing = pending.growing.as_ref().filter(|growing| growing.blocks == pending.blocks);
+        let Some(growing) = growing.filter(|_| pending.blocks.iter().chain(open).all(steady)) else { return false };
+        let mut tasks: Vec<Task<'_>> = open.iter().map(|block| Task { block, is_open: true }).collect();
+        tasks.sort();
+        let (source, mut piece) = (self.source(), StampColumns::default());
+        let part = |task: Task<'_>| Some(open_part(task.block, source.read(&task, &mut piece)?.open?));
+        tasks.into_iter().filter_map(part).eq(growing.origin.open.iter().cloned())
     }
 
     fn write_taken(&mut self, point: &PointName, pending: &mut Pending, taken: &mut Taken) -> Result<()> {
@@ -116,8 +134,8 @@ impl Collector {
         let ready = pending.blocks.iter().map(|block| Task { block, is_open: false });
         let mut tasks: Vec<Task<'_>> = ready.chain(open.iter().map(|block| Task { block, is_open: true })).collect();
         tasks.sort();
-        let source = Source { pools: &self.pools, ledger: &self.ledger, settings: &self.settings };
-        let (gathered, helpers_ns) = source.gather(&tasks);
+        self.steps.reached("stamps are packed")?;
+        let (gathered, helpers_ns) = self.source().gather(&tasks);
         self.helpers_ns += helpers_ns;
         let (mut taken, mut tasks) = (Taken::default(), tasks.into_iter());
         for gathered in gathered {
@@ -137,12 +155,14 @@ impl Collector {
         Ok(taken)
     }
 
+    fn source(&self) -> Source<'_> {
+        Source { pools: &self.pools, ledger: &self.ledger, settings: &self.settings }
+    }
+
     fn note_found(&self, block: &ReadyBlock, Found { counts, open }: Found, taken: &mut Taken) {
         taken.count(&counts);
         if let Some(now) = open {
-            let ((pool, serial), number) = (block.channel, block.number);
-            let open = OpenBlock { pool, serial, number, slots: now.slots, uncommitted: now.uncommitted };
-            return taken.origin.open.push(open);
+            return taken.origin.open.push(open_part(block, now));
         }
         let Some(watched) = self.pools.get(&block.channel.0) else { return };
         taken.origin.add(block.channel, block.number);
@@ -281,6 +301,12 @@ impl Collector {
             ..self.event(EventKind::Lost, text)
         }
     }
+}
+
+/// The part of an open block that is stored.
+fn open_part(block: &ReadyBlock, now: PartTaken) -> OpenBlock {
+    let ((pool, serial), number) = (block.channel, block.number);
+    OpenBlock { pool, serial, number, slots: now.slots, uncommitted: now.uncommitted }
 }
 
 impl Taken {

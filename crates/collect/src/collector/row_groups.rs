@@ -75,7 +75,8 @@ impl Source<'_> {
         Ok(Gathered { group: packer.finish(self.settings.encoding)?, found, newest })
     }
 
-    fn read(&self, task: &Task<'_>, piece: &mut StampColumns) -> Option<Found> {
+    /// Appends a block to `piece`.
+    pub(super) fn read(&self, task: &Task<'_>, piece: &mut StampColumns) -> Option<Found> {
         let &Task { block, is_open } = task;
         let pool = &self.pools.get(&block.channel.0)?.pool;
         let before = self.ledger.taken(block.channel, block.number);

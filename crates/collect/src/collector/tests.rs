@@ -111,6 +111,26 @@ fn what_is_committed_later_in_a_block_that_was_open_is_stored_once_and_so_are_it
 }
 
 #[test]
+fn what_the_growing_segment_holds_is_packed_again_only_once_something_came() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.fill(1, (0, 1), "send", &full(1000)[..5]);
+    let steps = Steps::meanwhile("stamps are packed", || ()).then("stamps are packed", || panic!("packed again"));
+    let mut collector = Collector::start_with(site.settings(), steps).unwrap();
+    let start = Instant::now();
+    for second in 0..5 {
+        collector.look(start + Duration::from_secs(2 * second)).unwrap();
+    }
+    assert_eq!(site.stamps("send").id.len() as u32, SLOTS + 5);
+    collector.steps = Steps::default();
+    pool.fill(1, (0, 1), "send", &full(1000)[..6]);
+    collector.look(start + Duration::from_secs(20)).unwrap();
+    assert_eq!(site.stamps("send").id.len() as u32, SLOTS + 6);
+}
+
+#[test]
 fn a_slow_points_stamps_are_in_the_files_within_a_second_and_the_file_grows() {
     let site = Site::new();
     let pool = Pool::make(&site.directory(), 7, 100).live();
