@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use site::c_program::{ReturnedCounts, Running, StampDirectory, compile_with};
 use site::{Ended, Site, few_or_all, tickscope};
-use tickscope_store::{Channel, Paths, PointStamps, read_channels};
+use tickscope_store::{Channel, EventKind, Paths, PointStamps, StampColumns, files_in, read_channels, read_events};
 
 /// A stamp directory, a run that it is collected into, and the program that stamps.
 struct Scene {
@@ -86,6 +86,29 @@ impl Scene {
             })
             .unwrap();
         ids
+    }
+
+    /// How many stamps of the only channel are stored, each later than the one before it, and of a larger id.
+    fn kept_in_order(&self) -> u64 {
+        let point = PointStamps::open(&self.folder()).unwrap();
+        assert!(point.refused().is_empty(), "{:?}", point.refused());
+        let (mut kept, mut last) = (0, (-1, 0));
+        let check = |part: StampColumns| {
+            for now in part.id.into_iter().zip(part.tick) {
+                let told = "twice, out of order or torn";
+                assert!(last.0 < now.0 && last.1 <= now.1, "id and tick {now:?} after {last:?}: {told}");
+                (kept, last) = (kept + 1, now);
+            }
+        };
+        point.read(i64::MIN..=i64::MAX, check).unwrap();
+        kept
+    }
+
+    /// How many stamps events say were dropped.
+    fn lost(&self) -> u64 {
+        let files = files_in(&Paths::of(&self.site.run_directory()).events(), "parquet").unwrap();
+        let events = files.iter().flat_map(|file| read_events(file).unwrap());
+        events.filter(|event| event.what == EventKind::Lost).filter_map(|event| event.value).sum::<i64>() as u64
     }
 
     /// Blocks that a segment names and that are not yet free: what a kill in the middle of a hand-over leaves.
@@ -232,6 +255,47 @@ fn e2e_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_ove
         hits * 5 >= rounds * 2,
         "{hits} of {rounds} kills fell between a segment's name and the end of the hand-over"
     );
+}
+
+/// Encoders of a collector that is killed: more than a test's machine has processors.
+const ENCODERS: usize = 4;
+
+#[test]
+fn e2e_killed_encoders_of_twenty_million_stamps_a_second_store_each_once_or_count_it_as_dropped() {
+    let (scene, returned) = (Scene::new("encoders"), ReturnedCounts::new("e2e-encoders"));
+    let mut victim = Command::new(&scene.stamper);
+    scene.directory.measure(victim.arg(&returned.0).args(["rate", "20", "0"]));
+    let victim = Running(victim.env("TICKSCOPE_POOL_BYTES", (64 << 20).to_string()).spawn().unwrap());
+    let (rounds, mut at_work) = (few_or_all(2, 200), 0);
+    for round in 0..rounds {
+        let encoders = ["--encoders", &ENCODERS.to_string()];
+        let mut child = scene.collect().arg("--follow").args(encoders).stdout(Stdio::piped()).spawn().unwrap();
+        ready(&mut child);
+        let collector = Running(child);
+        if round % 4 != 3 {
+            until(|| encoders_of(&collector) > 1);
+        }
+        std::thread::sleep(Duration::from_micros(any(10_000)));
+        at_work += u32::from(encoders_of(&collector) > 1);
+        collector.kill();
+    }
+    victim.kill();
+    scene.collect_once();
+    let (channels, kept) = (scene.channels(), scene.kept_in_order());
+    let [channel] = &channels[..] else { panic!("expected one channel, found {channels:?}") };
+    let (dropped, counted) = (channel.dropped as u64, returned.word(0));
+    assert!((counted..=counted + 1).contains(&(kept + dropped)), "{kept} kept, {counted} returned: {channel:?}");
+    assert_eq!((channel.stored as u64, scene.lost()), (kept, dropped));
+    assert!(channel.uncommitted <= 1, "{channel:?}");
+    println!(
+        "{rounds} kills of a collector with {ENCODERS} encoders, {at_work} while several encoded: {kept} stamps \
+         stored, {dropped} dropped and counted"
+    );
+}
+
+/// Threads of a collector that encode: its own, and those that it started for it.
+fn encoders_of(collector: &Running) -> usize {
+    fs::read_dir(format!("/proc/{}/task", collector.0.id())).map_or(0, Iterator::count)
 }
 
 #[test]

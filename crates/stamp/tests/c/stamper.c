@@ -4,6 +4,7 @@
  *     stamper WITNESS threads N COUNT     N threads stamp ids 0, 1, ... each at point "work"; COUNT 0: until killed
  *     stamper WITNESS paced N COUNT       the same, resting 1 ms after every 300 stamps
  *     stamper WITNESS slow N COUNT        the same, resting 1 ms after every 10 stamps
+ *     stamper WITNESS rate N COUNT        one thread that stamps the same, N a microsecond; what is late comes at once
  *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
  *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
  *     stamper WITNESS steps WAY COUNT     one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
@@ -70,6 +71,22 @@ static void run_threads(int threads, int64_t count) {
         pthread_create(&thread[at], 0, work, &mine[at]);
     }
     for (int at = 0; at < threads; at++) pthread_join(thread[at], 0);
+}
+
+static int64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+static void run_rate(int64_t a_us, int64_t count) {
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    int64_t start = now_us();
+    for (int64_t id = 0; count == 0 || id < count; id++) {
+        while (id % 1000 == 0 && (now_us() - start) * a_us < id) {}
+        tickscope_stamp(channel, id);
+        __atomic_store_n(&returned[0], (uint64_t)id + 1, __ATOMIC_RELEASE);
+    }
 }
 
 static void run_fork(int64_t count) {
@@ -261,6 +278,7 @@ int main(int argc, char **argv) {
     int64_t last = argc > 3 ? atoll(argv[argc - 1]) : 0;
     paced = !strcmp(argv[2], "paced") ? 300 : !strcmp(argv[2], "slow") ? 10 : 0;
     if (paced || !strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);
+    if (!strcmp(argv[2], "rate")) run_rate(atoi(argv[3]), last);
     if (!strcmp(argv[2], "fork")) run_fork(last);
     if (!strcmp(argv[2], "signals")) run_signals(last);
 #if defined(__x86_64__)
