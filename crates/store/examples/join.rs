@@ -3,7 +3,7 @@
 //! - `join make RUN IDS`: a run of 10 points and IDS ids in segments of a million stamps, spaced as a network would:
 //!   an id a microsecond or so, some microseconds from point to point, neighbours overtaking each other, 1 in 100
 //!   missing.
-//! - `join join RUN`: `join_run`: segments read, joined, traces written.
+//! - `join join RUN`: `join_run`: segments read, joined, traces written, with memory kept as commands keep it.
 //! - `join scatter RUN`: the floor: the same arrays, already in memory, put into slots by `slot[id] = tick` and nothing
 //!   else. Prints the seconds of the scattering alone.
 
@@ -13,8 +13,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use tickscope_store::{
-    LayoutText, Manifest, Origin, Run, SameBoot, StampColumns, join_run, next_segment, write_segment,
+    LayoutText, Manifest, Origin, Run, SameBoot, StampColumns, join_run, next_segment, thread_cpu_ns, write_segment,
 };
+
+#[path = "../../cli/src/memory.rs"]
+mod memory;
 
 const POINTS: usize = 10;
 const SEGMENT: i64 = 1 << 20;
@@ -73,6 +76,7 @@ fn scattered(id: i64, of: i64) -> u64 {
 }
 
 fn joined(root: &Path) -> Result<(), Box<dyn Error>> {
+    memory::reuse_freed();
     let joined = join_run(&Run::open(root)?, &layout(), BYTES, &|_, _| true)?;
     let stamps: u64 = joined.counts.points.iter().map(|point| point.stamps).sum();
     println!(
@@ -84,18 +88,20 @@ fn joined(root: &Path) -> Result<(), Box<dyn Error>> {
 
 fn scatter(root: &Path) -> Result<(), Box<dyn Error>> {
     let run = Run::open(root)?;
-    let (mut seconds, mut stamps) = (0.0, 0);
+    let (mut seconds, mut cpu_ns, mut stamps) = (0.0, 0, 0);
     for point in 0..POINTS {
         let all = run.stamps(&format!("node.p{point}").parse().unwrap())?.read_all()?;
         let most = all.id.iter().max().map_or(0, |&id| id as usize + 1);
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), thread_cpu_ns());
         let mut slots = vec![0i64; most];
         all.id.iter().zip(&all.tick).for_each(|(&id, &tick)| slots[id as usize] = tick);
         black_box(&slots);
         seconds += start.elapsed().as_secs_f64();
+        cpu_ns += thread_cpu_ns() - before;
         stamps += all.len();
     }
-    println!("{{\"stamps\": {stamps}, \"scatter_seconds\": {seconds}}}");
+    let cpu_seconds = cpu_ns as f64 / 1e9;
+    println!("{{\"stamps\": {stamps}, \"scatter_seconds\": {seconds}, \"scatter_cpu_seconds\": {cpu_seconds}}}");
     Ok(())
 }
 
