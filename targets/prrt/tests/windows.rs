@@ -88,9 +88,13 @@ fn the_share_and_the_deadline_are_kept_in_the_windows_of_a_stream() {
 
 /// What is asked of a channel that loses less than all while it is bad.
 const SHARE: f64 = 1e-3;
+/// What one stream may be missing, as docs/prrt.md says: 1.1 thousandths.
+const MOST: f64 = 1.15e-3;
+/// Streams over each such channel.
+const SEEDS: u64 = 2;
 
-/// The share of payloads that were missing since the second choice, and what feedback told of all.
-fn missing_of(loss: LossModel, payloads: i64) -> (f64, [u64; 2]) {
+/// The share of payloads that were missing since the second choice; feedback told of no more than are.
+fn missing_of(loss: LossModel, payloads: i64, seed: u64) -> f64 {
     let plan = SenderPlan {
         session: 7,
         coding: Coding::new(4, &[4]).unwrap(),
@@ -100,7 +104,7 @@ fn missing_of(loss: LossModel, payloads: i64) -> (f64, [u64; 2]) {
     };
     let receiver = ReceiverPlan { feedback_ns: 5 * MS, reordered_ns: MS, vanished_ns: 60_000 * MS };
     let forth = Way { loss, ..Way::clean(MS / 10) };
-    let mut network = Network::new(plan, receiver, (forth, Way::clean(MS / 10)), 40);
+    let mut network = Network::new(plan, receiver, (forth, Way::clean(MS / 10)), seed);
     let constraints = Constraints { residual_loss: SHARE, rate_bps: f64::INFINITY, detection_ns: 2.0 * MS as f64 };
     let mut ids = Vec::new();
     for at in 0..payloads {
@@ -119,7 +123,7 @@ fn missing_of(loss: LossModel, payloads: i64) -> (f64, [u64; 2]) {
     let counts = network.sender.counts();
     let missed = ids.iter().filter(|id| !network.trips.contains_key(*id)).count() as u64;
     assert!(counts.missing <= missed && counts.settled <= payloads as u64, "{counts:?}, {missed}");
-    (missing(&ids[2000..]) as f64 / (payloads - 2000) as f64, [counts.missing, missed])
+    missing(&ids[2000..]) as f64 / (payloads - 2000) as f64
 }
 
 #[test]
@@ -128,8 +132,9 @@ fn bad_times_that_lose_less_than_all_are_planned_for() {
         [[0.005, 0.05, 0.3], [0.002, 0.02, 0.3], [0.005, 0.05, 0.5], [0.01, 0.2, 0.4]]
     {
         let loss = LossModel { good_to_bad, bad_to_good, lost_in_good: 0.0, lost_in_bad };
-        let (share, told) = missing_of(loss, 60_000);
-        println!("{loss:?}: {share}, missing as told and in truth {told:?}");
-        assert!(share <= 2.0 * SHARE, "{loss:?}: {share}");
+        let shares: Vec<f64> = (40..40 + SEEDS).map(|seed| missing_of(loss, 60_000, seed)).collect();
+        println!("{loss:?}: {shares:?}");
+        assert!(shares.iter().sum::<f64>() <= SHARE * SEEDS as f64, "kept in the mean, {loss:?}: {shares:?}");
+        assert!(shares.iter().all(|share| *share < MOST), "{loss:?}: {shares:?}");
     }
 }
