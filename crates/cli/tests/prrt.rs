@@ -83,6 +83,11 @@ fn e2e_every_payload_of_prrt_has_its_trace_whether_it_came_or_was_recovered() {
     let both = by("recovered");
     assert_eq!(count(&both, "sender.link-send>receiver.recovered"), recovered);
     assert_eq!(count(&both, "end-to-end"), counted(&receiver, "delivered"));
+    // And alone, for `tail` to have traces with every stage.
+    let alone = format!("{TREE}/targets/prrt/recovery.toml");
+    assert_eq!(count(&by("recovery"), "receiver.recovered>receiver.hand-over"), recovered);
+    let tail = Ended::of(tickscope(&["tail", "--layout", &alone]).arg(site.run_directory())).out;
+    assert!(tail.contains("receiver.recovered") && !tail.contains("no trace has every stage"), "{tail}");
     let decoded = by("blocks");
     let waited = stage(&decoded, "receiver.link-receive>receiver.decode-start");
     assert!(waited["p50"]["hi_ticks"].as_i64().unwrap() >= 0 && waited["refused"] == 0, "{waited}");
