@@ -95,6 +95,8 @@ class Pass:
 
     def through(self, java: list[str], environment: dict[str, str]) -> dict:
         sent = f"{RATE}*{self.words.seconds:g}"
+        if answers():
+            sys.exit(f"overhead: expected nobody at {HOST}:{REDIS}, found a Redis: it may be somebody else's. End it")
         self.start("redis-server", "--bind", HOST, "--port", REDIS, "--save", "", "--dir", self.folder)
         awaited("Redis to answer", answers)
         recount = self.start(sys.executable, TREE / "targets/storm/recount.py", BUILD / "storm", HOST, REDIS, sent)

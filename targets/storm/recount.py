@@ -1,6 +1,6 @@
 """Counts the benchmark's windows again, independently of the engine, and compares: recount.py FOLDER HOST PORT SENT.
 
-Puts the ads of `FOLDER/ads.tsv` into Redis at HOST:PORT and says `ready`; waits until the engine set `done` there; then
+Puts the ads of `FOLDER/ads.tsv` into Redis at HOST:PORT, which must be empty, and says `ready`; waits until the engine set `done` there; then
 counts the views among the first SENT of the lines, taken in turn, and compares each window with what Redis has. SENT
 may be a rate and seconds: `1000*10`. Prints a line of JSON, with the events a second from the first line that the
 engine read to its last count, and ends with 1 where anything is wrong.
@@ -78,7 +78,11 @@ def waited(redis: Redis) -> str | None:
 
 def main(folder: Path, host: str, port: int, sent: int) -> int:
     redis = Redis(host, port)
-    redis.ask("FLUSHALL")
+    if keys := redis.ask("DBSIZE"):
+        raise SystemExit(
+            f"recount: expected an empty Redis at {host}:{port}, found {keys} keys: it may be somebody else's, and is"
+            " left as it is. Start one of its own, at a free port and without a file"
+        )
     for line in (folder / "ads.tsv").read_text().splitlines():
         redis.ask("SET", *line.split("\t"))
     print("ready", flush=True)

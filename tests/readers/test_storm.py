@@ -60,6 +60,8 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
             pass
 
         def ask(self, word, *words):
+            if word == "DBSIZE":
+                return 0
             if word == "GET":
                 return {"done": "10000", "first_ns": "500", "last_ns": "2000000500"}.get(words[0])
             return campaigns.get(words[0], []) if word == "HGETALL" else "OK"
@@ -75,6 +77,30 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
     one[1] = str(int(one[1]) + 1)
     assert recount.main(written, "", 0, 10_000) == 1
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == 1
+
+
+def test_a_redis_that_holds_something_is_left_as_it_is(written, monkeypatch):
+    asked = []
+
+    class Redis:
+        """Somebody else's."""
+
+        def __init__(self, *_):
+            pass
+
+        def ask(self, *words):
+            asked.append(words[0])
+            return 3 if words == ("DBSIZE",) else "PONG"
+
+    monkeypatch.setattr(recount, "Redis", Redis)
+    with pytest.raises(SystemExit, match=r"empty Redis at 127\.0\.0\.1:7402, found 3 keys"):
+        recount.main(written, "127.0.0.1", 7402, 10_000)
+    assert asked == ["DBSIZE"]
+    monkeypatch.setattr(overhead, "Redis", Redis)
+    one = overhead.Pass(argparse.Namespace(seconds=1), written)
+    with pytest.raises(SystemExit, match=r"expected nobody at 127\.0\.0\.1:7402, found a Redis"):
+        one.made([], {})
+    assert one.running == []
 
 
 HAS_STORM = pytest.mark.skipif(not IS_HERE, reason="Storm is not here. Run make storm")

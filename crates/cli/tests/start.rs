@@ -82,8 +82,28 @@ fn e2e_a_start_that_fails_halfway_leaves_nothing() {
     let never = "ready = \"on air\"\nready_timeout = 0.3";
     let mut command = with_server(&site, &experiment, "echo so far so good; sleep 60", never);
     left_nothing(&site, &Ended::of(&mut command), 1, &["line that contains 'on air'", "0.3 s", "| so far so good"]);
-    let mut command = with_server(&site, &experiment, "echo what is wrong >&2; exit 7", "ready = \"on air\"");
-    left_nothing(&site, &Ended::of(&mut command), 1, &["ended with exit status: 7", "| what is wrong"]);
+    for says in ["what is wrong", "on air"] {
+        let script = format!("echo {says} >&2; exit 7");
+        let mut command = with_server(&site, &experiment, &script, "ready = \"on air\"");
+        left_nothing(&site, &Ended::of(&mut command), 1, &["ended with exit status: 7", &format!("| {says}")]);
+    }
+}
+
+#[test]
+fn e2e_a_stranger_on_its_port_does_not_make_a_command_ready() {
+    let site = Site::new("stranger");
+    let experiment = Experiment::new(1.0, 100);
+    let address = &experiment.addresses.as_ref().unwrap()[0];
+    let stranger = UdpSocket::bind((address.as_str(), experiment.server_port)).unwrap();
+    let ready = format!("ready = {}", experiment.server_port);
+    let words =
+        ["something that listens on port", "ended with exit status: ", "listened there since before", "ss -lntup"];
+    left_nothing(&site, &Ended::of(&mut with_server(&site, &experiment, "exec \"$@\"", &ready)), 1, &words);
+    let waits = format!("{ready}\nready_timeout = 0.3");
+    let mut command = with_server(&site, &experiment, "exec sleep 60", &waits);
+    left_nothing(&site, &Ended::of(&mut command), 1, &["0.3 s", "listened there since before"]);
+    drop(stranger);
+    assert_eq!(count(&site.run(&experiment).json(0), "end-to-end"), 100);
 }
 
 #[test]

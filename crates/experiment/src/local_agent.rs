@@ -30,6 +30,7 @@ use crate::pipe::{AgentSettings, Inventory, first_task};
 use crate::plan::{Link, THIS_PROGRAM};
 use crate::preflight;
 use crate::process::{Forward, Process};
+use crate::readiness::Strangers;
 use crate::roles::Role;
 
 /// This host.
@@ -313,11 +314,19 @@ impl Agent for LocalAgent {
         if *task == Task::Role(Role::Collect) {
             self.make_stamps(node)?;
         }
+        let home = &self.node(node)?.home;
+        let strangers = match task {
+            // A namespace is the run's: nobody else listens there.
+            Task::Target(Target { readiness: Some(readiness), .. }) if !home.is_apart() => {
+                readiness.strangers(&home.address)
+            }
+            _ => Strangers::default(),
+        };
         let mut process = self.process(node, task)?;
         match task {
             Task::Role(_) => process.ready()?,
             Task::Target(Target { readiness: Some(readiness), .. }) => {
-                readiness.wait(&mut process, &self.node(node)?.home.address)?;
+                readiness.wait(&mut process, &self.node(node)?.home.address, &strangers)?;
             }
             Task::Target(_) => {}
         }

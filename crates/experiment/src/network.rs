@@ -198,6 +198,11 @@ impl Network {
 }
 
 impl Home {
+    /// Whether it is a network namespace of the run's own.
+    pub fn is_apart(&self) -> bool {
+        self.namespace.is_some()
+    }
+
     /// Makes `command` run there.
     pub fn enter(&self, command: &mut Command) -> Result<(), Error> {
         let Some(Namespace(namespace)) = &self.namespace else { return Ok(()) };
