@@ -62,9 +62,9 @@ def cpu_s(storm: subprocess.Popen) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def answers() -> bool:
+def answers(port: int = REDIS) -> bool:
     try:
-        return Redis(HOST, REDIS).ask("PING") == "PONG"
+        return Redis(HOST, port).ask("PING") == "PONG"
     except OSError:
         return False
 

@@ -216,9 +216,10 @@ def test_e2e_a_profiler_that_is_none_is_refused_with_those_that_are():
 
 
 IS_FLINK_HERE = IS_HERE and (TREE / "build/flink.jar").exists()
+HAS_FLINK = pytest.mark.skipif(not IS_FLINK_HERE, reason="Storm or Flink is not here. Run make storm flink")
 
 
-@pytest.mark.skipif(not IS_FLINK_HERE, reason="Storm or Flink is not here. Run make storm flink")
+@HAS_FLINK
 def test_e2e_one_table_has_both_engines_and_no_window_of_either_is_wrong(tickscope, tmp_path):
     text = (TREE / "experiments/ysb-engines.toml").read_text().replace("repetitions = 3", "repetitions = 1")
     text = text.replace('"--linger"', '"--late", "60000", "--linger"')  # a machine that has more to do holds it up
@@ -232,6 +233,38 @@ def test_e2e_one_table_has_both_engines_and_no_window_of_either_is_wrong(ticksco
         counts = {stage["stage"]: stage["count"] for stage in json.loads(shown)["stages"]}
         assert counts["stream.deserialise-in>stream.deserialise-out"] == 10_000
         assert counts["stream.count-in>stream.count-out"] == views
+
+
+def listening_at(pid):
+    """Addresses, in the kernel's figures, of that process's sockets that take connections."""
+    links = [os.readlink(place) for place in Path(f"/proc/{pid}/fd").iterdir()]
+    lines = [line.split() for of in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{of}").read_text().splitlines()]
+    return [line[1].split(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in links]
+
+
+@HAS_STORM
+@pytest.mark.parametrize("engine", ["storm", pytest.param("flink", marks=HAS_FLINK)])
+def test_e2e_no_engine_of_one_jvm_listens_beyond_loopback(engine, tmp_path):
+    path = ":".join(f"{TREE}/build/{name}" for name in (f"{engine}.jar", "tickscope.jar", f"{engine}/lib/*"))
+    host, port, at = "127.0.0.1", "7441", 7442
+    words = ["java", "-cp", path, f"tickscope.{engine}.YahooBenchmark", host, port, host, str(at)]
+    kept = ["--save", "", "--dir", tmp_path]
+    redis = subprocess.Popen(["redis-server", "--bind", host, "--port", str(at), *kept], stdout=subprocess.DEVNULL)
+    try:
+        overhead.awaited("Redis", lambda: redis.poll() is not None or overhead.answers(at))
+        asked = recount.Redis(host, at)
+        running = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        try:
+            overhead.awaited("the engine", lambda: running.poll() is not None or asked.ask("GET", "listening"))
+            found = listening_at(running.pid)
+        finally:
+            running.kill()
+            running.wait()
+    finally:
+        redis.kill()
+        redis.wait()
+    # 127.0.0.1, or the same as an address of IPv6; the lines are its own, the others the engine's.
+    assert len(found) > 1 and set(found) <= {"0100007F", "0000000000000000FFFF00000100007F"}, found
 
 
 @HAS_STORM

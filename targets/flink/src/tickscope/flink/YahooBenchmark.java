@@ -5,6 +5,8 @@ import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.JobManagerOptions;
+import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.TaskManagerOptions;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -21,6 +23,8 @@ import tickscope.storm.Redis.Place;
  * <p>Ends once the connection did and all of it was counted: {@code done} is set in Redis then, and a line of JSON printed.
  */
 public final class YahooBenchmark {
+    private static final String LOOPBACK = "127.0.0.1";
+
     private YahooBenchmark() {}
 
     /** Runs it to its end. */
@@ -33,6 +37,11 @@ public final class YahooBenchmark {
         redis.redis().ask("PING");
         Configuration settings = new Configuration();
         settings.set(TaskManagerOptions.NUM_TASK_SLOTS, 1);
+        // Its local cluster would listen everywhere.
+        settings.set(JobManagerOptions.BIND_HOST, LOOPBACK);
+        settings.set(TaskManagerOptions.BIND_HOST, LOOPBACK);
+        settings.set(TaskManagerOptions.HOST, LOOPBACK);
+        settings.set(RestOptions.BIND_ADDRESS, LOOPBACK);
         StreamExecutionEnvironment flink = StreamExecutionEnvironment.createLocalEnvironment(1, settings);
         flink.disableOperatorChaining();
         flink.setBufferTimeout(0);

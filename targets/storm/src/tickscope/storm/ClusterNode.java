@@ -136,7 +136,7 @@ public final class ClusterNode {
         }
     }
 
-    private static void remove(Path folder) throws IOException {
+    static void remove(Path folder) throws IOException {
         if (Files.exists(folder)) {
             List<Path> all = new ArrayList<>();
             try (Stream<Path> found = Files.walk(folder)) {

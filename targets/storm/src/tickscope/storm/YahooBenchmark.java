@@ -68,7 +68,8 @@ public final class YahooBenchmark {
                 ? topology(new TopicLines(words[1], words[2], Long.parseLong(words[3])),
                         () -> Mark.of("stored", Ordering.AFTER), redis)
                 : atPort(words[0], Integer.parseInt(words[1]), words.length < 5 ? 0 : Integer.parseInt(words[4]), redis);
-        try (LocalCluster cluster = new LocalCluster()) {
+        try (LoopbackZookeeper zookeeper = new LoopbackZookeeper();
+                LocalCluster cluster = new LocalCluster(zookeeper.host(), zookeeper.port())) {
             cluster.submitTopology("ysb", config(), topology);
             DONE.await();
             cluster.killTopology("ysb");
