@@ -1,9 +1,10 @@
 """Counts the benchmark's windows again, independently of the engine, and compares: recount.py FOLDER HOST PORT SENT.
 
-Puts the ads of `FOLDER/ads.tsv` into Redis at HOST:PORT, which must be empty, and says `ready`; waits until the engine set `done` there; then
-counts the views among the first SENT of the lines, taken in turn, and compares each window with what Redis has. SENT
-may be a rate and seconds: `1000*10`. Prints a line of JSON, with the events a second from the first line that the
-engine read to its last count, and ends with 1 where anything is wrong.
+Puts the ads of `FOLDER/ads.tsv` into Redis at HOST:PORT, which must be empty, and says `ready`; waits until the engine
+set `done` there; then counts the views among the first SENT of the lines, taken in turn, and compares each window with
+what Redis has. SENT may be a rate and seconds: `1000*10`. A JVM of the engine that was at Redis and has gone before
+`done` is an error. Prints a line of JSON, with the events a second from the first line that the engine read to its last
+count, and ends with 1 where anything is wrong.
 """
 
 import collections
@@ -16,6 +17,8 @@ from pathlib import Path
 
 WINDOW_MS = 10_000
 PATIENCE_S = 300
+# Storm starts a worker again: its operators then say that they begin a second time, and the others are ended in order.
+RESTART_S = 60
 
 
 class Redis:
@@ -65,13 +68,24 @@ def found(redis: Redis, folder: Path) -> dict[tuple[str, str], int]:
     return counts
 
 
+def engines(redis: Redis) -> set[str]:
+    """The connections of the engine's JVMs, one of each."""
+    return {line.split()[0] for line in redis.ask("CLIENT", "LIST").splitlines() if " name=engine " in line}
+
+
 def waited(redis: Redis) -> str | None:
-    until = time.monotonic() + PATIENCE_S
+    until, seen, gone = time.monotonic() + PATIENCE_S, set(), None
     while time.monotonic() < until:
+        there = engines(redis)  # before the end is asked for: an engine says that it is done, and goes then
         if done := redis.ask("GET", "done"):
             return done
         if why := redis.ask("GET", "failed"):
             raise SystemExit(f"recount: the engine failed: {why}")
+        if seen - there:
+            gone = gone or time.monotonic()
+        if gone is not None and (not there or time.monotonic() - gone >= RESTART_S):
+            raise SystemExit("recount: a JVM of the engine is gone, with the tuples that it had. See what ended it")
+        seen = there
         time.sleep(0.05)
     return None
 

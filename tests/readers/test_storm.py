@@ -64,7 +64,7 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
                 return 0
             if word == "GET":
                 return {"done": "10000", "first_ns": "500", "last_ns": "2000000500"}.get(words[0])
-            return campaigns.get(words[0], []) if word == "HGETALL" else "OK"
+            return campaigns.get(words[0], []) if word == "HGETALL" else ""
 
     monkeypatch.setattr(recount, "Redis", Redis)
     for (campaign, window), views in counts.items():
@@ -77,6 +77,31 @@ def test_a_window_with_another_count_is_wrong(written, monkeypatch, capsys):
     one[1] = str(int(one[1]) + 1)
     assert recount.main(written, "", 0, 10_000) == 1
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == 1
+
+
+def test_a_jvm_that_goes_before_all_is_counted_is_missed_and_one_that_goes_after_that_is_not(monkeypatch):
+    monkeypatch.setattr(recount.time, "sleep", lambda _: None)
+
+    class Redis:
+        """What it has at each look: the connections, and `done`."""
+
+        def __init__(self, looks):
+            self.looks = iter(looks)
+
+        def ask(self, word, *words):
+            if word == "CLIENT":
+                there, self.done = next(self.looks)
+                return "".join(f"id={one} addr=127.0.0.1:1 name=engine age=1\n" for one in there) + "id=9 name= age=1\n"
+            return self.done if words == ("done",) else None
+
+    with pytest.raises(SystemExit, match="a JVM of the engine is gone"):
+        recount.waited(Redis([((), None), ((4,), None), ((), None)]))
+    looks = [((), None), ((4, 5), None), ((4,), None)]
+    assert recount.waited(Redis([*looks, ((4, 6), "10000")])) == "10000", "its engine may say why, first"
+    monkeypatch.setattr(recount, "RESTART_S", 0)
+    with pytest.raises(SystemExit, match="a JVM of the engine is gone"):
+        recount.waited(Redis(looks))
+    assert recount.waited(Redis([((), None), ((4, 5), None), ((), "10000")])) == "10000"
 
 
 def test_a_redis_that_holds_something_is_left_as_it_is(written, monkeypatch):
@@ -318,11 +343,30 @@ def test_e2e_a_killed_worker_ends_the_run_with_that_reason_and_what_all_stamped_
     finally:
         run.terminate()
         run.wait()
-    assert run.returncode == 1 and "began a second time" in err, err
+    assert run.returncode == 1 and "is gone, with the tuples that it had" in err, err
     shown = subprocess.run([tickscope, "show", tmp_path / "run", "--json"], capture_output=True, check=False)
     assert json.loads(shown.stdout)["lost"] == 0, out
     counts = {stage["stage"]: stage["count"] for stage in json.loads(shown.stdout)["stages"]}
     assert counts["first.filter-in>first.filter-out"] > 0 and counts["second.count-in>second.count-out"] > 0
+
+
+@HAS_STORM
+def test_e2e_a_local_cluster_that_dies_ends_the_run_with_that_reason(tickscope, tmp_path):
+    text = (TREE / "experiments/ysb.toml").read_text()
+    run = run_of(
+        text.replace("seconds = 10\n", "seconds = 60\n").replace('"10000"', '"60000"'), tickscope, tmp_path, True
+    )
+    try:
+        while not list((tmp_path / "run/stamps/node=storm/point=count-in").glob("*.parquet")):
+            assert run.poll() is None, run.communicate()  # at the latest at its ready_timeout
+            time.sleep(0.05)
+        (storm,) = processes("tickscope.storm.YahooBenchmark\0", str(tmp_path / "run"))
+        os.kill(storm, signal.SIGKILL)
+        err = run.communicate(timeout=300)[1]
+    finally:
+        run.terminate()
+        run.wait()
+    assert run.returncode == 1 and "is gone, with the tuples that it had" in err and "storm failed with" in err, err
 
 
 @HAS_KAFKA

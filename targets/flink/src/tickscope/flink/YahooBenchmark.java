@@ -34,7 +34,7 @@ public final class YahooBenchmark {
             System.exit(2);
         }
         Place redis = new Place(words[2], Integer.parseInt(words[3]));
-        redis.redis().ask("PING");
+        redis.attend();
         Configuration settings = new Configuration();
         settings.set(TaskManagerOptions.NUM_TASK_SLOTS, 1);
         // Its local cluster would listen everywhere.

@@ -34,7 +34,7 @@ import tickscope.storm.Redis.Place;
  *
  * <p>HOME is {@code build/storm/home}; what a process keeps goes into HOME/state, anew each time. {@code nimbus} has ZooKeeper,
  * too. {@code submit} has the first half of the operators placed on the first host, which listens at PORT, and the others on the
- * second; says {@code ready} once it listens, and ends the topology once Redis has {@code done} or {@code failed}.
+ * second; says {@code ready} once it listens and each operator has begun, in whichever worker, and ends the topology once Redis has {@code done} or {@code failed}.
  */
 public final class ClusterNode {
     private static final int ZOOKEEPER_PORT = 2181;
@@ -119,9 +119,11 @@ public final class ClusterNode {
                 YahooBenchmark.topology(
                         new Lines.Connection(hosts.get(0), Integer.parseInt(words.get(2))), Actors.NOBODY, redis));
         Redis asked = redis.redis();
-        await(asked, List.of("listening", "failed"));
+        redis.attend();
+        await(asked, List.of("listening"));
+        await(asked, operators.stream().map(Redis::begun).toList());
         System.out.println("ready");
-        await(asked, List.of("done", "failed"));
+        await(asked, List.of("done"));
         KillOptions now = new KillOptions();
         now.set_wait_secs(0);
         try (NimbusClient client = NimbusClient.Builder.withConf(Utils.readStormConfig()).build()) {
@@ -130,8 +132,9 @@ public final class ClusterNode {
         System.exit(asked.ask("GET", "failed") == null ? 0 : 1);
     }
 
+    /** Waits until all these keys are there, or {@code failed} is. */
     private static void await(Redis redis, List<String> keys) throws InterruptedException {
-        while (keys.stream().allMatch(key -> redis.ask("GET", key) == null)) {
+        while (redis.ask("GET", "failed") == null && !keys.stream().allMatch(key -> redis.ask("GET", key) != null)) {
             Thread.sleep(LOOK_MS);
         }
     }

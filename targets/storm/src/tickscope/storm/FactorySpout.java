@@ -51,7 +51,7 @@ final class FactorySpout extends BaseRichSpout {
 
     @Override
     public void open(Map<String, Object> settings, TopologyContext context, SpoutOutputCollector opened) {
-        YahooBenchmark.begin(redis, "the spout");
+        YahooBenchmark.begin(redis, YahooBenchmark.SPOUT);
         collector = opened;
         Thread accepts = new Thread(this::accept, "connections");
         accepts.setDaemon(true);

@@ -36,7 +36,7 @@ final class LineSpout extends BaseRichSpout {
 
     @Override
     public void open(Map<String, Object> settings, TopologyContext context, SpoutOutputCollector opened) {
-        YahooBenchmark.begin(redis, "the spout");
+        YahooBenchmark.begin(redis, YahooBenchmark.SPOUT);
         collector = opened;
         lines = new ArrayBlockingQueue<>(QUEUED);
         Thread reader = new Thread(this::read, "lines");

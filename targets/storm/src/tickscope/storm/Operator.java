@@ -34,10 +34,10 @@ final class Operator extends BaseBasicBolt {
 
     @Override
     public void prepare(Map<String, Object> settings, TopologyContext context) {
-        YahooBenchmark.begin(redis, name);
         in = Mark.of(name + "-in", Ordering.BEFORE);
         out = Mark.of(name + "-out", Ordering.AFTER);
         actor = making.get();
+        YahooBenchmark.begin(redis, name);
     }
 
     @Override

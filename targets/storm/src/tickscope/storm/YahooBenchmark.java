@@ -38,6 +38,7 @@ public final class YahooBenchmark {
 
     /** Fails where a part of the stream begins a second time: Storm starts a worker again that somebody killed. */
     static void begin(Place redis, String part) {
+        redis.attend();
         if (!redis.redis().isFirst(part)) {
             fail(redis, part + " began a second time: the worker that it ran in is gone, with the tuples that it had");
         }
@@ -63,7 +64,7 @@ public final class YahooBenchmark {
         }
         int at = byKafka ? 4 : 2;
         Place redis = new Place(words[at], Integer.parseInt(words[at + 1]));
-        redis.redis().ask("PING");
+        redis.attend();
         StormTopology topology = byKafka
                 ? topology(new TopicLines(words[1], words[2], Long.parseLong(words[3])),
                         () -> Mark.of("stored", Ordering.AFTER), redis)
@@ -90,8 +91,10 @@ public final class YahooBenchmark {
         return config;
     }
 
+    static final String SPOUT = "lines";
+
     /** Names of its operators, in their order. */
-    static final List<String> OPERATORS = List.of("lines", "deserialise", "filter", "project", "join", "count");
+    static final List<String> OPERATORS = List.of(SPOUT, "deserialise", "filter", "project", "join", "count");
 
     /** A factory of so many threads, or none, reads at that port. */
     private static StormTopology atPort(String host, int port, int threads, Place redis) {
@@ -105,8 +108,8 @@ public final class YahooBenchmark {
 
     static StormTopology topology(Lines.Source source, Actors.Hearing stored, Place redis) {
         TopologyBuilder topology = new TopologyBuilder();
-        topology.setSpout("lines", new LineSpout(source, redis), 1);
-        operator(topology, redis, "deserialise", "lines", Actors.deserialise(redis));
+        topology.setSpout(SPOUT, new LineSpout(source, redis), 1);
+        operator(topology, redis, "deserialise", SPOUT, Actors.deserialise(redis));
         return counted(topology, stored, redis);
     }
 
