@@ -36,10 +36,15 @@ public final class Topic implements AutoCloseable {
         settings.put("fetch.min.bytes", "1");
         ByteArrayDeserializer bytes = new ByteArrayDeserializer();
         consumer = new KafkaConsumer<>(settings, bytes, bytes);
-        partitions = partitions(name);
-        consumer.assign(partitions);
-        consumer.seekToBeginning(partitions);
-        partitions.forEach(consumer::position);
+        try {
+            partitions = partitions(name);
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            partitions.forEach(consumer::position);
+        } catch (InterruptedException | RuntimeException e) {
+            consumer.close();
+            throw e;
+        }
     }
 
     private List<TopicPartition> partitions(String name) throws InterruptedException {
