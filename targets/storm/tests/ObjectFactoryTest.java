@@ -1,7 +1,6 @@
 package tickscope.storm;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import tickscope.storm.Operators.Raw;
@@ -9,13 +8,16 @@ import tickscope.storm.Operators.Raw;
 /** The object factory without an engine, and the forms of events; ends with an error where one is wrong. */
 final class ObjectFactoryTest {
     /** Numbers of one thread from 0 on; it says that it waits at each 5th. */
-    private record Numbers(int thread, long count, IOException failure, long[] given)
+    private record Numbers(int thread, long count, Exception failure, long[] given)
             implements ObjectFactory.Source<long[]> {
         @Override
         public long[] next() throws IOException {
             if (given[0] == count) {
-                if (failure != null) {
-                    throw failure;
+                if (failure instanceof IOException torn) {
+                    throw torn;
+                }
+                if (failure instanceof RuntimeException malformed) {
+                    throw malformed;
                 }
                 return null;
             }
@@ -35,7 +37,8 @@ final class ObjectFactoryTest {
             }
         }
         waitingSourcesHoldNothingBack();
-        aThreadThatFails();
+        aThreadThatFails(new IOException("torn"));
+        aThreadThatFails(new IllegalArgumentException("malformed"));
         forms();
         System.exit(0);
     }
@@ -101,15 +104,14 @@ final class ObjectFactoryTest {
         }
     }
 
-    private static void aThreadThatFails() {
-        IOException why = new IOException("torn");
+    private static void aThreadThatFails(Exception why) {
         ObjectFactory.Source<long[]> torn = new Numbers(0, 3, why, new long[1]);
         try (ObjectFactory<long[]> factory = new ObjectFactory<>(List.of(torn), 8)) {
             while (!factory.hasEnded()) {
                 factory.poll();
             }
             throw new AssertionError("expected the failure of the thread, found an end");
-        } catch (UncheckedIOException e) {
+        } catch (IllegalStateException e) {
             expect(why, e.getCause());
         }
     }

@@ -4,7 +4,6 @@ import java.io.BufferedInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.ArrayList;
@@ -110,7 +109,7 @@ final class FactorySpout extends BaseRichSpout {
         List<Event> bucket;
         try {
             bucket = made.poll();
-        } catch (UncheckedIOException e) {
+        } catch (IllegalStateException e) {
             YahooBenchmark.fail(redis, "cannot read lines at " + host + ":" + port + ": " + e.getMessage());
             told = true;
             return;

@@ -1,7 +1,6 @@
 package tickscope.storm;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -59,7 +58,7 @@ final class ObjectFactory<T> implements AutoCloseable {
         final Queue<List<T>> queue = new SpscArrayQueue<>(QUEUED);
         Thread thread;
         volatile boolean ended;
-        volatile IOException failure;
+        volatile Exception failure;
 
         Line(Source<T> source) {
             this.source = source;
@@ -77,7 +76,7 @@ final class ObjectFactory<T> implements AutoCloseable {
                 }
             }
             put(line, filling);
-        } catch (IOException e) {
+        } catch (Exception e) { // a malformed object, too: else its thread would seem to have come to its end
             line.failure = e;
         } finally {
             line.ended = true;
@@ -105,7 +104,7 @@ final class ObjectFactory<T> implements AutoCloseable {
                 return filled;
             }
             if (line.failure != null) {
-                throw new UncheckedIOException(line.failure);
+                throw new IllegalStateException(line.failure.getMessage(), line.failure);
             }
         }
         return null;
