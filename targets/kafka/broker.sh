@@ -1,9 +1,10 @@
 #!/bin/sh
-# broker.sh ADDRESS PORT: one broker of Kafka (KRaft) on PORT, its controller on PORT + 1, until SIGTERM; what it stores
-# goes with it. A topic has two partitions, and is made for whoever asks for it. One that ends by itself ends this with its status.
+# broker.sh ADDRESS PORT [FOLDER]: one broker of Kafka (KRaft) on PORT, its controller on PORT + 1, until SIGTERM. What
+# it stores is below FOLDER, else where mktemp puts it, and goes with it, unless this is killed. A topic has two
+# partitions, and is made for whoever asks for it. One that ends by itself ends this with its status.
 set -eu
 kafka="$(cd "$(dirname "$0")/../.." && pwd)/build/kafka/lib/*"
-data=$(mktemp -d)
+data=$(mktemp -d ${3:+-p "$3"})
 cat > "$data/server.properties" <<END
 process.roles=broker,controller
 node.id=1

@@ -1,6 +1,7 @@
 """`tickscope load kafka` and targets/kafka, with a real broker if that is here."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +12,18 @@ from conftest import TREE
 NEEDS = [TREE / "build/kafka.jar", TREE / "build/tickscope.jar"]
 IS_HERE = all(path.exists() for path in NEEDS)
 LIBRARIES = f"{TREE}/build/kafka/lib/*"
+
+
+def test_what_a_broker_stores_is_in_the_folder_that_it_is_given_and_goes_with_it(tmp_path):
+    (tmp_path / "run").mkdir()
+    java = tmp_path / "java"
+    java.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/commands"\n')
+    java.chmod(0o755)
+    command = ["sh", TREE / "targets/kafka/broker.sh", "127.0.0.1", "7492", tmp_path / "run"]
+    subprocess.run(command, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True)
+    commands = (tmp_path / "commands").read_text().splitlines()
+    assert len(commands) == 2 and all(f"{tmp_path}/run/" in words for words in commands), commands
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 @pytest.mark.skipif(not IS_HERE, reason="Kafka is not here. Run make kafka")
