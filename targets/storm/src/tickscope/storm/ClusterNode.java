@@ -9,6 +9,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
@@ -40,6 +41,8 @@ public final class ClusterNode {
     private static final int ZOOKEEPER_PORT = 2181;
     private static final int WORKER_PORT = 6700;
     private static final long LOOK_MS = 100;
+    /** Less than a run gives a command to end. */
+    private static final long WORKERS_END_S = 10;
 
     private ClusterNode() {}
 
@@ -71,6 +74,7 @@ public final class ClusterNode {
             case "supervisor" -> {
                 // Its main would halt with 20 where a machine that has more to do takes a second to close it at SIGTERM.
                 Utils.setupDefaultUncaughtExceptionHandler();
+                Runtime.getRuntime().addShutdownHook(new Thread(ClusterNode::endWorkers));
                 new Supervisor(
                         Utils.readStormConfig(), null, new StandaloneSupervisor(), new StormMetricsRegistry()).launch();
             }
@@ -101,6 +105,13 @@ public final class ClusterNode {
         System.setProperty("storm.conf.file", file.toString());
         System.setProperty("storm.home", home.toString());
         System.setProperty("storm.log.dir", state.toString());
+    }
+
+    /** Ends the workers with their supervisor: one that went on would stamp what the run has no time to collect. */
+    private static void endWorkers() {
+        List<ProcessHandle> left = ProcessHandle.current().descendants().toList();
+        left.forEach(ProcessHandle::destroyForcibly);
+        left.forEach(one -> one.onExit().completeOnTimeout(one, WORKERS_END_S, TimeUnit.SECONDS).join());
     }
 
     private static void submit(Path home, List<String> words) throws Exception {
