@@ -81,7 +81,7 @@ impl TraceInstance {
         for core in online()? {
             let place = |name: &str| folder.0.join(format!("per_cpu/cpu{core}/{name}"));
             let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(place("trace_pipe_raw"));
-            let pipe = pipe.map_err(|e| format!("cannot read the trace of core {core}: {e}"))?;
+            let pipe = pipe.map_err(|e| unreadable(core, &e))?;
             cores.push(CoreTrace { core, pipe, stats: place("stats"), lost: 0 });
         }
         for event in NEEDED {
@@ -128,7 +128,7 @@ impl TraceInstance {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(format!("cannot read the trace of core {core}: {e}")),
+                Err(e) => return Err(unreadable(*core, &e)),
             }
         }
     }
@@ -148,6 +148,10 @@ impl TraceInstance {
     }
 }
 
+fn unreadable(core: u32, why: &io::Error) -> String {
+    format!("cannot read the trace of core {core}: {why}. It needs tracefs at {TRACEFS}, and root's rights")
+}
+
 impl Folder {
     fn write(&self, name: &str, text: &str) -> Result<(), String> {
         let place = self.0.join(name);
@@ -164,7 +168,9 @@ impl Folder {
         };
         let (all, mut described) = (self.0.join("events"), Vec::new());
         for event in events.map(|event| all.join(event)) {
-            let within = fs::read_dir(&event).map_err(|e| format!("cannot list {}: {e}", event.display()))?;
+            let within = fs::read_dir(&event).map_err(|e| {
+                format!("cannot list {}: {e}. The kernel has its events there for root", event.display())
+            })?;
             let within = within.flatten().map(|entry| entry.path());
             for event in within.chain([event.clone()]).filter(|event| event.join("format").exists()) {
                 let name = event.file_name().unwrap_or_default().to_string_lossy().into_owned();
