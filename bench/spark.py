@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""The table of a run by the core, and by SQL on DuckDB and on Spark: time, memory and shuffle a stamp, at some sizes.
+"""A run's questions to the core, and by SQL to DuckDB and Spark: time, memory and shuffle a stamp, at some sizes.
 
     .venv/bin/python bench/spark.py [--stamps N,N] [--engines core,duckdb,spark,spark-s3] [--executors 1,2]
-        [--memory 8g]
+        [--questions stages,causes | all] [--memory 8g]
 
-After `make spark`; 1 and 10 million stamps at 7 points unless told otherwise. Each engine gives the same table, or this
-ends with an error. Spark is local on all processors, its start not counted; with `--executors`, processes of one core
+After `make spark`; 1 and 10 million stamps at 7 points unless told otherwise, and the table of stages, which alone
+DuckDB is asked here. Each engine gives the same answer, or this ends with an error; of a table with a row a trace the
+sums over all rows are compared, each row with a weight by its id.
+
+Spark is local on all processors, its start not counted; with `--executors`, processes of one core
 each (`local-cluster`). Each runs once on a small run before. The core reads traces that were joined before, the others
 join. `spark-s3` reads the segments from an S3 server of this machine (moto, written in Python: it is the slower part).
 The run is that of tests/readers/lossy_run.py, again and again with later ticks and other ids.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -22,6 +26,7 @@ import time
 import urllib.request
 import warnings
 
+import duckdb
 import pyarrow
 import pyarrow.compute as compute
 import pyarrow.parquet as parquet
@@ -33,7 +38,7 @@ import lossy_run  # noqa: E402
 import test_python_storage as storage  # noqa: E402
 import tickscope  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
-from test_python_spark import inputs, prepared, stage_rows, table_of  # noqa: E402
+from test_python_spark import COLUMNS, inputs, prepared, stage_rows  # noqa: E402
 
 SMALL = 20_000
 TRACES = 100_000
@@ -72,16 +77,49 @@ def later(table, place, copy):
     return table
 
 
-def question(engine, run, session, port):
-    """What is timed: the table by an engine."""
+WHOLE = "end-to-end"
+QUESTIONS = {
+    "stages": lambda run: run.stages(),
+    "causes": lambda run: run.causes(),
+    "boxes": lambda run: run.boxes(),
+    "histogram": lambda run: run.histogram(WHOLE),
+    "log_histogram": lambda run: run.log_histogram(WHOLE),
+    "age": lambda run: run.age("client.send", "server.delivered", "5ms"),
+    "stage_durations": lambda run: run.stage_durations(WHOLE),
+    "durations": lambda run: run.durations(),
+}
+
+
+def question(engine, run, session, port, name):
+    """What is timed: an answer by an engine."""
     opened = tickscope.open(run)
     if engine == "core":
-        return lambda: table_of(opened)
+        return lambda: rows_of(QUESTIONS[name](opened), name)
     if engine == "duckdb":
-        return lambda: stage_rows(inputs(opened)[0], prepared(*inputs(opened)))
+        return lambda: sorted(stage_rows(inputs(opened)[0], prepared(*inputs(opened))), key=repr)
     place = storage.uploaded(run, port, str(run.name)) if engine == "spark-s3" else run
     on_spark = tickscope.open(place, connection=session, engine="spark")
-    return lambda: [tuple(row) for row in on_spark.stages().collect()]
+    return lambda: rows_of(QUESTIONS[name](on_spark), name)
+
+
+def rows_of(table, name):
+    """An answer, from either engine: its rows, or the weighted sums of a table with a row a trace."""
+    is_frame = hasattr(table, "collect")
+    if name in ("durations", "stage_durations"):
+        columns = [f"c{number}" for number in range(len(table.columns))]
+        summed = [f"sum(cast({column} as decimal(20, 0)) * cast(c1 % 1009 + 1 as decimal(5, 0)))" for column in columns]
+        query = f"select count(*), {', '.join(summed)} from answer"
+        if is_frame:
+            table.toDF(*columns).createOrReplaceTempView("answer")
+            return [tuple(row) for row in table.sparkSession.sql(query).collect()]
+        return table.select(*map(duckdb_column, table.columns, columns)).query("answer", query).fetchall()
+    if name == "stages":
+        table = table.select(*COLUMNS)
+    return sorted(map(tuple, table.collect() if is_frame else table.fetchall()), key=repr)
+
+
+def duckdb_column(name, new):
+    return duckdb.ColumnExpression(f'"{name}"').alias(new)
 
 
 def asked(session, path):
@@ -122,8 +160,8 @@ def worked(session):
     return sum(ticks.get(pid, 0) for pid in of | {os.getpid()}) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(engine, run, stamps, session, port, expected):
-    ask = question(engine, run, session, port)
+def measure(engine, run, stamps, session, port, name, expected):
+    ask = question(engine, run, session, port, name)
     before, worked_before, begun = shuffled(session), worked(session), time.perf_counter()
     found = ask()
     seconds, processor = time.perf_counter() - begun, worked(session) - worked_before
@@ -133,7 +171,8 @@ def measure(engine, run, stamps, session, port, expected):
     memory = f"python {own} MiB" + (f", java {peak_mib(session)} MiB" if "spark" in engine else "")
     each = f"{seconds / stamps * 1e9:6.0f} ns, {processor / stamps * 1e9:6.0f} ns of processor"
     each += f" and {shuffle / stamps:5.1f} B shuffled a stamp"
-    print(f"{stamps:10} stamps, {engine:8} {seconds:7.1f} s, {each}, {spill >> 20} MiB spilled, {memory}", flush=True)
+    about = f"{stamps:10} stamps, {name}, {engine:8}"
+    print(f"{about} {seconds:7.1f} s, {each}, {spill >> 20} MiB spilled, {memory}", flush=True)
     return found
 
 
@@ -155,7 +194,9 @@ def main():
     asks.add_argument("--engines", default="core,duckdb,spark,spark-s3")
     asks.add_argument("--executors", default="")
     asks.add_argument("--memory", default="4g", help="of the process that is Spark, without --executors")
+    asks.add_argument("--questions", default="stages", help=f"all, or some of {', '.join(QUESTIONS)}")
     options = asks.parse_args()
+    names = list(QUESTIONS) if options.questions == "all" else options.questions.split(",")
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     engines = options.engines.split(",")
@@ -167,10 +208,10 @@ def main():
         server, port = storage.started(pathlib.Path(folder) / "log") if "spark-s3" in engines else (None, 0)
         try:
             for session in sessions([int(count) for count in options.executors.split(",") if count], options.memory):
-                for run, stamps in runs:
+                for (run, stamps), name in itertools.product(runs, names):
                     expected = None
-                    for engine in engines:
-                        expected = measure(engine, run, stamps, session, port, expected)
+                    for engine in [engine for engine in engines if engine != "duckdb" or name == "stages"]:
+                        expected = measure(engine, run, stamps, session, port, name, expected)
         finally:
             if server is not None:
                 server.kill()
