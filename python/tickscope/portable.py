@@ -10,7 +10,7 @@ approximated. Deliberately absent: how the clocks were found, which is the core'
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -23,11 +23,13 @@ STATEMENTS = files("tickscope") / "sql"
 
 LIMB = 30
 """Bits of a slope's small limb; a segment is at most 2^30 ticks long, so that limb times ticks stays in 64 bits."""
+MOST_BUCKETS = 1 << 34
+"""A point's pieces of 2^30 ticks are numbered from its number times this: one key of 64 bits joins fastest."""
 FRACTION = 60
 MOST_SLOPE = 1 << 62
 """Slopes stay below 4 ticks of the reference a tick, in units of 2^-60."""
 
-CLOCKS = ["point", "bucket", "first_tick", "last_tick"] + [
+CLOCKS = ["place", "first_tick", "last_tick"] + [
     f"{line}_{part}" for line in ("lo", "hi", "middle") for part in ("whole", "part", "large", "small")
 ]
 STAGES = ["stage", "from_point", "to_point", "from_width", "to_width", "is_mapped", "is_path", "route"] + [
@@ -81,17 +83,21 @@ class Plan:
     inferred: bool
 
 
-def prepare(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]]) -> None:
-    """Makes the views that all questions are put to, of the files with the stamps of each point."""
+def prepare(plan: Plan, engine: Engine, stamps: Sequence[Sequence[Path]], stage: str | None = None) -> None:
+    """Makes the views that all questions are put to, of the files with the stamps of each point; those that are about
+    one stage alone need no other."""
+    numbers = range(len(plan.stages)) if stage is None else [_number(plan, stage)]
     engine.stamps(stamps)
-    held = engine.rows(f"select distinct point, shiftright(tick, {LIMB}) from stamps")
-    ranges = engine.rows("select point, min(tick), max(tick) from stamps group by point")
+    read = f"select point, shiftright(tick, {LIMB}), min(tick), max(tick) from stamps group by 1, 2"
+    held: dict[int, dict[int, tuple[int, int]]] = {}
+    for point, bucket, first, last in engine.rows(read):
+        held.setdefault(int(point), {})[int(bucket)] = (int(first), int(last))
     clocks = []
-    for point, first, last in ranges:
-        buckets = {int(bucket) for of, bucket in held if of == point}
-        clocks += _segments(plan, int(point), int(first), int(last), buckets)
+    for point, buckets in held.items():
+        first, last = min(first for first, _ in buckets.values()), max(last for _, last in buckets.values())
+        clocks += _segments(plan, point, first, last, buckets.keys())
     engine.table("clocks", CLOCKS, clocks)
-    engine.table("stages", STAGES, [_stage(plan, number) for number in range(len(plan.stages))])
+    engine.table("stages", STAGES, [_stage(plan, number) for number in numbers])
     for name in VIEWS:
         engine.view(name, statement_text(name, plan))
 
@@ -124,11 +130,16 @@ def causes(plan: Plan, engine: Engine) -> list[tuple[Any, ...]]:
 
 def stage_durations(plan: Plan, engine: Engine, stage: str) -> str:
     """The query for the durations of one stage, of what was prepared."""
+    number = _number(plan, stage)
+    expect_each_id_once(engine)
+    return statement_text("stage_durations", plan).replace("STAGE", str(number))
+
+
+def _number(plan: Plan, stage: str) -> int:
     names = [name for name, *_ in plan.stages]
     if stage not in names:
         raise _tickscope.TickscopeError(f"expected a stage of the layout: {', '.join(names)}; found '{stage}'")
-    expect_each_id_once(engine)
-    return statement_text("stage_durations", plan).replace("STAGE", str(names.index(stage)))
+    return names.index(stage)
 
 
 def drawn(statement: str, plan: Plan, engine: Engine, stage: str) -> str:
@@ -194,7 +205,7 @@ class _Bounds:
         return lo + (lo_last - lo) // apart * past, hi + (hi_last - hi) // apart * past
 
 
-def _segments(plan: Plan, point: int, first: int, last: int, buckets: set[int]) -> list[tuple[int, ...]]:
+def _segments(plan: Plan, point: int, first: int, last: int, buckets: Set[int]) -> list[tuple[int, ...]]:
     """Where a point's readings from `first` to `last`, in those buckets, lie on the reference: the lower bound at the
     reading, the upper one where the counter moved on, and twice the middle at the reading; straight, and each in one
     bucket."""
@@ -219,7 +230,7 @@ def _segments(plan: Plan, point: int, first: int, last: int, buckets: set[int]) 
         slopes = [there - value for value, there in zip(here, ahead, strict=True)]
         if not all(0 <= slope < MOST_SLOPE for slope in slopes[:2]):
             raise _refused(f"the counter of {name} runs less than a fourth as fast as the reference")
-        row = [point, start >> LIMB, start, following - 1]
+        row = [point * MOST_BUCKETS + (start >> LIMB), start, following - 1]
         for value, slope, bits in zip(here, slopes, (FRACTION, FRACTION, FRACTION + 1), strict=True):
             low = bits - LIMB
             row += [value >> bits, value & ((1 << bits) - 1), slope >> low, slope & ((1 << low) - 1)]
@@ -256,8 +267,9 @@ def _route(plan: Plan) -> list[int]:
 
 def expect_each_id_once(engine: Engine) -> None:
     """Refuses what was prepared if an id passed a point more than once, or stands for others."""
-    counted = "select count(*) from durations where stage = 0 and outcome = "
-    _expect_single_passages(*(int(engine.rows(f"{counted}'{what}'")[0][0]) for what in ("repeated", "special")))
+    counted = "count(case when special = 0 and repeats > 0 then 1 end), count(case when special > 0 then 1 end)"
+    found = engine.rows(f"select {counted} from ends where stage = (select min(stage) from stages)")
+    _expect_single_passages(*map(int, found[0]))
 
 
 def _expect_single_passages(repeated: int, special: int) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,14 @@ if TYPE_CHECKING:
 TESTED = "4.0"
 """The release of Spark that the tests run on."""
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_BYTES_A_PARTITION = 16 << 20
+"""Of segments: about 1.6 million stamps, of which the shuffles make some 80 MB."""
+
+_ALONE = "exists(array(spark_partition_id()), part -> part >= 0)"
+"""Always true. Spark writes one Java method for a chain of statements, and Java compiles none above 8000 bytes: what is
+interpreted takes tenfold. No such method has this condition in it, and no filter moves below it, so the chain ends."""
+
 _TOLD = re.compile(r"TickscopeError: (.*)")
 """What an executor said, within what Spark says."""
 _STAMPS = "tick bigint, id bigint, kind int, attempt int, ids int, value bigint"
@@ -75,7 +83,7 @@ class SparkRun:
 
     def stage_durations(self, stage: str, rho: Rho = None) -> _DataFrame:
         """The durations of one stage, a row a trace that has one: the columns of `Run.stage_durations`."""
-        plan, engine = self._prepared(rho, None, None)
+        plan, engine = self._prepared(rho, None, None, stage)
         return self._session.sql(stage_durations(plan, engine, stage))
 
     def durations(self, rho: Rho = None) -> _DataFrame:
@@ -119,16 +127,16 @@ class SparkRun:
 
     def histogram(self, stage: str, rho: Rho = None) -> _DataFrame:
         """How many estimates of a stage lie in each of about 60 equal bins, in the columns of `Run.histogram`."""
-        return self._session.sql(drawn("histogram", *self._prepared(rho, None, None), stage))
+        return self._session.sql(drawn("histogram", *self._prepared(rho, None, None, stage), stage))
 
     def log_histogram(self, stage: str, rho: Rho = None) -> _DataFrame:
         """How many estimates of a stage lie in each bin, none wider than a 128th of its values, in the columns of
         `Run.log_histogram`: counts of several runs add up."""
-        return self._session.sql(drawn("log_histogram", *self._prepared(rho, None, None), stage))
+        return self._session.sql(drawn("log_histogram", *self._prepared(rho, None, None, stage), stage))
 
-    def _prepared(self, rho: Rho, slew: Rho, sources: Sources) -> tuple[Plan, _OnSpark]:
+    def _prepared(self, rho: Rho, slew: Rho, sources: Sources, stage: str | None = None) -> tuple[Plan, _OnSpark]:
         plan, engine = self._asked(rho, slew, sources)
-        prepare(plan, engine, [self._files(name) for name, *_ in plan.points])
+        prepare(plan, engine, [self._files(name) for name, *_ in plan.points], stage)
         return plan, engine
 
     def _asked(self, rho: Rho, slew: Rho, sources: Sources) -> tuple[Plan, _OnSpark]:
@@ -144,7 +152,10 @@ class SparkRun:
         """The segments of a point, each of which the core found sound; in storage: by its footer."""
         inner = self._run._inner
         files, refused = inner.segments(point) if self._run.copy else inner.files("stamps", point)
-        refused += [f"{path} is gone" for path in self._segments_listed(point) if self._run.root / path not in files]
+        node, _, name = point.partition(".")
+        folder = f"stamps/node={node}/point={name}/"
+        listed = [path for path in self._listed if path.startswith(folder)]
+        refused += [f"{path} is gone" for path in listed if self._run.root / path not in files]
         if refused:
             raise _tickscope.TickscopeError(
                 f"expected every segment of {point} to be readable, found: {'; '.join(refused)}. Restore it, or "
@@ -152,13 +163,12 @@ class SparkRun:
             )
         return files
 
-    def _segments_listed(self, point: str) -> list[str]:
-        """The segments of a point that the run had when it ended; none where it has no list of digests."""
-        node, _, name = point.partition(".")
+    @cached_property
+    def _listed(self) -> list[str]:
+        """The files that the run had when it ended; none where it has no list of digests."""
         here = Storage(self._run.root.absolute().as_uri())
         digests = here.text(DIGESTS)
-        listed = [] if digests is None else entries(digests, here.address)
-        return [file.path for file in listed if file.path.startswith(f"stamps/node={node}/point={name}/")]
+        return [] if digests is None else [file.path for file in entries(digests, here.address)]
 
     def _expect_traces(self) -> None:
         copy = self._run.copy
@@ -174,6 +184,11 @@ class _OnSpark:
         self._session, self._copy = session, copy
 
     def stamps(self, points: Sequence[Sequence[Path]]) -> None:
+        # Spark's own 200 of a small run take seconds to open, of a large one each is too large to sort in memory.
+        if self._session.sparkContext.getConf().get(_PARTITIONS) is None:
+            stored = sum(self._bytes(file) for files in points for file in files)
+            least = 2 * self._session.sparkContext.defaultParallelism
+            self._session.conf.set(_PARTITIONS, max(least, -(-stored // _BYTES_A_PARTITION)))
         if self._copy is not None:
             self._stored(self._copy, points).createOrReplaceTempView("stamps")
             return
@@ -191,7 +206,13 @@ class _OnSpark:
         self._session.createDataFrame(table).createOrReplaceTempView(name)
 
     def view(self, name: str, query: str) -> None:
-        self._session.sql(query).createOrReplaceTempView(name)
+        frame = self._session.sql(query)
+        if name in ("ends", "durations"):
+            frame = frame.where(_ALONE)
+        if name == "durations":
+            alone = {"outcome": f"if({_ALONE}, outcome, null) as outcome"}
+            frame = frame.selectExpr(*(alone.get(column, column) for column in frame.columns))
+        frame.createOrReplaceTempView(name)
 
     def keep(self, name: str, query: str) -> None:
         self._session.sql(query).persist().createOrReplaceTempView(name)
@@ -209,6 +230,9 @@ class _OnSpark:
             if told is None:
                 raise
             raise _tickscope.TickscopeError(told[1]) from None
+
+    def _bytes(self, file: Path) -> int:
+        return file.stat().st_size if self._copy is None else self._copy.stored(file).bytes
 
     def _stored(self, copy: Copy, points: Sequence[Sequence[Path]]) -> _DataFrame:
         from tickscope.segments import Segment, rows

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -381,7 +382,7 @@ def test_an_engine_that_is_not_there_is_refused_with_what_helps(recorded, monkey
 def test_a_stamp_far_from_all_others_has_a_row_and_the_time_between_has_none():
     plan = Plan([("a.begin", 0, 1, None)], [], False)
     rows = _segments(plan, 0, 5, 1 << 62, {0, 1 << 32})
-    assert [(row[1], row[2], row[3]) for row in rows] == [(0, 5, (1 << 30) - 1), (1 << 32, 1 << 62, 1 << 62)]
+    assert [row[:3] for row in rows] == [(0, 5, (1 << 30) - 1), (1 << 32, 1 << 62, 1 << 62)]
 
 
 @needs_spark
@@ -422,6 +423,20 @@ def test_each_statement_gives_the_same_rows_on_both_engines(spark, segmented):
         first, second = (collections.Counter(map(tuple, engine.rows(query))) for engine in engines)
         assert first == second, query
         assert first
+
+
+@needs_spark
+def test_java_compiles_what_spark_writes_for_each_question(spark, segmented):
+    """Methods above 8000 bytes it interprets, ten times slower."""
+    run = opened(segmented, connection=spark, engine="spark")
+    plan, engine = run._prepared(None, None, None)
+    frames = [run._session.sql(statement_text(name, plan)) for name in ("figures", "causes")]
+    mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("codegen")
+    for frame in [*frames, run.durations(), run.stage_durations("end-to-end")]:
+        frame.collect()
+        sizes = re.findall(r"maxMethodCodeSize:(\d+)", frame._jdf.queryExecution().explainString(mode))
+        assert len(sizes) > len(plan.points)
+        assert max(map(int, sizes)) <= 8000
 
 
 @needs_spark

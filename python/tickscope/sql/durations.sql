@@ -19,7 +19,7 @@ with looked_up as (
         END_clock.middle_small as END_middle_small,
         0 as unused
     from ends
-    left join clocks END_clock on END_clock.point = ends.END_point and END_clock.bucket = shiftright(ends.END_tick, 30)
+    left join clocks END_clock on END_clock.place = ends.END_point * 17179869184 + shiftright(ends.END_tick, 30)
         and ends.END_tick >= END_clock.first_tick and ends.END_tick <= END_clock.last_tick
 ), small as (
     select

@@ -14,11 +14,11 @@ select
     stage,  -- its number in the layout's order
     side,  -- 0 estimates, 1 lower, 2 upper ends
     cast(sum(case when is_value = 1 then traces else 0 end) as bigint) as measured,  -- traces with a duration
-    cast(sum(case when outcome = 'missing' then traces else 0 end) as bigint) as missing,  -- that lack a stamp
-    cast(sum(case when outcome = 'refused' then traces else 0 end) as bigint) as refused,  -- without an interval
-    cast(sum(case when outcome = 'impossible' then traces else 0 end) as bigint) as impossible,  -- of less than no time
-    cast(sum(case when outcome = 'repeated' then traces else 0 end) as bigint) as repeated,  -- of several passages
-    cast(sum(case when outcome = 'special' then traces else 0 end) as bigint) as special,  -- of many ids, or sent again
+    cast(sum(case when outcome = 2 then traces else 0 end) as bigint) as missing,  -- that lack a stamp
+    cast(sum(case when outcome = 3 then traces else 0 end) as bigint) as refused,  -- without an interval
+    cast(sum(case when outcome = 1 then traces else 0 end) as bigint) as impossible,  -- of less than no time
+    cast(sum(case when outcome = 4 then traces else 0 end) as bigint) as repeated,  -- of several passages
+    cast(sum(case when outcome = 5 then traces else 0 end) as bigint) as special,  -- of many ids, or sent again
     min(case when up_to * 1000000 >= all_traces * 500000 then value_ticks end) as p50_ticks,  -- ticks
     min(case when up_to * 1000000 >= all_traces * 990000 then value_ticks end) as p99_ticks,  -- ticks
     min(case when up_to * 1000000 >= all_traces * 999000 then value_ticks end) as p999_ticks,  -- ticks

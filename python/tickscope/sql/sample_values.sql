@@ -1,14 +1,30 @@
 -- How often each value stands at each side of a stage: 0 estimates, 1 lower ends, 2 upper ends; null: no duration.
+with coded as (
+    select
+        stage,
+        case outcome
+            when 'measured' then 0
+            when 'impossible' then 1
+            when 'missing' then 2
+            when 'refused' then 3
+            when 'repeated' then 4
+            else 5
+        end as outcome,
+        estimate_ticks,
+        lo_ticks,
+        hi_ticks
+    from durations
+)
 select
-    durations.stage,  -- its number in the layout's order
+    coded.stage,  -- its number in the layout's order
     sides.side,  -- 0, 1 or 2
-    durations.outcome,  -- measured and impossible ones have a value
+    coded.outcome,  -- 0 measured and 1 impossible have a value; 2 missing, 3 refused, 4 repeated, 5 special have none
     case
-        when durations.outcome not in ('measured', 'impossible') then null
-        when sides.side = 0 then durations.estimate_ticks
-        when sides.side = 1 then durations.lo_ticks
-        else durations.hi_ticks
+        when coded.outcome > 1 then null
+        when sides.side = 0 then coded.estimate_ticks
+        when sides.side = 1 then coded.lo_ticks
+        else coded.hi_ticks
     end as value_ticks,  -- ticks of the reference
     count(*) as traces  -- that have it
-from durations cross join (values (0), (1), (2)) as sides(side)
+from coded cross join (values (0), (1), (2)) as sides(side)
 group by 1, 2, 3, 4
