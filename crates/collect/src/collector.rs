@@ -22,6 +22,7 @@ mod lock;
 mod names;
 mod recovery;
 mod row_groups;
+mod run_folder;
 mod stored;
 mod trigger;
 mod window;
@@ -42,6 +43,7 @@ use live::Live;
 pub use live::{ChannelNow, LiveRule, Switched};
 pub(crate) use lock::Lock;
 pub use names::{UNNAMED, node_names};
+use run_folder::RunFolder;
 use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
 use tickscope_store::thread_cpu_ns as cpu_ns;
@@ -126,6 +128,7 @@ pub struct Collector {
     settings: Settings,
     trust: Trust,
     _locks: [Lock; 2],
+    run_folder: RunFolder,
     pools: BTreeMap<u64, Watched>,
     pending: BTreeMap<PointName, Pending>,
     ledger: Ledger,
@@ -203,6 +206,7 @@ impl Collector {
             Lock::take(&settings.directory.join(crate::clear::LOCK), &trust)?,
             Lock::take(&stamps.join(".lock"), &trust)?,
         ];
+        let run_folder = RunFolder::of(&settings.run)?;
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
         let note = StoredNote::read(&settings.directory, &trust, (&settings.run, &settings.node))?;
         let window = Window::resume(&settings.run, &settings.node)?;
@@ -211,6 +215,7 @@ impl Collector {
             settings,
             trust,
             _locks: locks,
+            run_folder,
             pools: BTreeMap::new(),
             pending: BTreeMap::new(),
             ledger,
@@ -287,8 +292,8 @@ impl Collector {
         points
     }
 
-    /// Collects until `stop` is set; then stores all that is left. While the disk is full it keeps what it has, and
-    /// tries again.
+    /// Collects until `stop` is set; then stores all that is left. While the disk is full, or gone with the run's
+    /// directory, it keeps what it has, and tries again.
     pub fn follow(&mut self, stop: &AtomicBool) -> Result<Report> {
         self.follow_and_tell(stop, |_| {})
     }
@@ -330,7 +335,7 @@ impl Collector {
         let stored = self.store_all();
         // Also of what was stored before a failure.
         self.note_stored()?;
-        stored
+        stored.map_err(|why| self.count_unstored(why))
     }
 
     fn store_all(&mut self) -> Result<Report> {
@@ -342,6 +347,7 @@ impl Collector {
                 self.look_at(pool, now)?;
                 self.take_last_counts(pool, |_| true)?;
             }
+            self.run_folder.expect()?;
             let mut open = self.open_blocks()?;
             self.keep_back(None);
             for point in self.pending.keys() {
@@ -380,6 +386,7 @@ impl Collector {
                 filled_percent = filled_percent.max(self.look_at(instance, now)?);
             }
         }
+        self.run_folder.expect()?;
         self.apply_rules(now)?;
         self.dump_where_asked()?;
         self.dump_where_triggered(now)?;
@@ -502,6 +509,7 @@ impl Collector {
     }
 
     fn write_events(&self, name: &str, events: &[Event]) -> Result<()> {
+        self.run_folder.expect()?;
         let place = self.events_place(name);
         if !events.is_empty() {
             return tickscope_store::write_events(&place, events);

@@ -45,7 +45,7 @@ impl Error {
         self.kind == Kind::Busy
     }
 
-    /// Returns whether the disk did not take what was written: full, over a quota or a limit, or failing.
+    /// Returns whether the disk did not take what was written: full, over a quota or a limit, failing, or gone.
     pub fn is_disk_full(&self) -> bool {
         self.kind == Kind::Full
     }
@@ -96,6 +96,18 @@ impl Error {
             root.display()
         );
         Self { kind: Kind::Full, place: root.into(), message }
+    }
+
+    /// A run's directory in whose place there is another, or none.
+    pub fn vanished(root: &Path, expected: impl Display, found: impl Display) -> Self {
+        let expected = format_args!("the run's directory ({expected})");
+        let remedy = "its disk was unmounted, or it was moved: mount it again, or move it back";
+        Self::unlike(Kind::Full, root, expected, found, remedy)
+    }
+
+    /// The same error, which says more.
+    pub fn and(self, more: impl Display) -> Self {
+        Self { message: format!("{}; {more}", self.message), ..self }
     }
 
     /// A run whose segments lie in object storage.

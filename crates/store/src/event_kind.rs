@@ -95,7 +95,7 @@ words! {
         Resumed = "resumed",
         /// Stamps stay in shared memory: a living program holds them, or they could not be taken.
         StampsLeft = "stamps-left",
-        /// The disk took nothing for a while; value: seconds.
+        /// The disk took nothing for a while, or was gone; value: seconds.
         DiskFull = "disk-full",
         /// Stamps that were stored before are no longer in the run; value: how many.
         PartsMissing = "parts-missing",

@@ -1,10 +1,11 @@
-//! A disk that takes nothing for a while: what was not stored stays in shared memory, and is tried again.
+//! A disk that takes nothing for a while, or is gone: what was not stored stays in shared memory, and is tried again.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::Collector;
+use super::{Collector, Pending};
+use crate::watched_pool::ReadyBlock;
 use tickscope_store::{Error, Event, EventKind, Result};
-use tickscope_tick::printable;
+use tickscope_tick::{counted, printable};
 
 /// A time in which the disk took nothing.
 pub(super) struct DiskFull {
@@ -51,4 +52,47 @@ impl Collector {
         self.full = None;
         Ok(())
     }
+
+    /// Adds to an error of a disk that takes nothing how many stamps it leaves in shared memory. Of programs that live,
+    /// more may come.
+    pub(super) fn count_unstored(&mut self, why: Error) -> Error {
+        if !why.is_disk_full() {
+            return why;
+        }
+        match self.unstored() {
+            Ok(stamps) => why.and(format_args!("at least {} not stored", are(stamps))),
+            Err(uncounted) => why.and(format_args!("stamps that are not stored could not be counted: {uncounted}")),
+        }
+    }
+
+    /// Stamps that lie in watched pools and in no segment.
+    fn unstored(&mut self) -> Result<u64> {
+        let now = Instant::now();
+        for pool in self.watched() {
+            // What fails here is the event that the disk does not take: the blocks were seen before.
+            let _ = self.look_at(pool, now);
+        }
+        let mut open = self.open_blocks()?;
+        for point in self.pending.keys() {
+            open.entry(point.clone()).or_default();
+        }
+        let mut stamps = 0;
+        for (point, blocks) in open {
+            let mut pending = self.pending.remove(&point).unwrap_or_default();
+            pending.blocks.sort();
+            let counted = self.rows_beyond(&pending, &blocks);
+            self.pending.insert(point, pending);
+            stamps += counted?;
+        }
+        Ok(stamps)
+    }
+
+    fn rows_beyond(&mut self, pending: &Pending, open: &[ReadyBlock]) -> Result<u64> {
+        let stored = pending.growing.as_ref().map_or(0, |growing| growing.rows);
+        Ok(self.take(pending, open)?.rows().saturating_sub(stored))
+    }
+}
+
+fn are(stamps: u64) -> String {
+    format!("{} {}", counted(stamps, "stamp"), if stamps == 1 { "is" } else { "are" })
 }

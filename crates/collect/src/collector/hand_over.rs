@@ -22,7 +22,7 @@ use tickscope_tick::{Place, PointName};
 
 /// Rows to be written of a point.
 #[derive(Default)]
-struct Taken {
+pub(super) struct Taken {
     groups: Vec<StampGroup>,
     /// In a run that keeps a window: the newest tick of each channel.
     newest: BTreeMap<i32, i64>,
@@ -39,7 +39,7 @@ pub(super) struct Growing {
     pub(super) origin: Origin,
     pub(super) blocks: Vec<ReadyBlock>,
     lost: Vec<Event>,
-    rows: u64,
+    pub(super) rows: u64,
     bytes: u64,
 }
 
@@ -101,6 +101,7 @@ impl Collector {
         if unchanged || taken.is_nothing() {
             return Ok(());
         }
+        self.run_folder.expect()?;
         // A reader of the segment finds each channel's row; a restarted collector gives no number twice.
         self.ledger.write_numbers()?;
         self.steps.reached("channels have their numbers")?;
@@ -111,6 +112,8 @@ impl Collector {
             self.steps.reached("losses are written")?;
         }
         let written = write_segment_groups(&place, &taken.groups, &self.aged(taken), self.settings.encoding)?;
+        // Where the disk went meanwhile, nobody finds the segment: its blocks wait on.
+        self.run_folder.expect()?;
         let (origin, lost) = (std::mem::take(&mut taken.origin), std::mem::take(&mut taken.lost));
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes: written.bytes };
         self.note(&grown, pending.growing.as_ref());
@@ -130,7 +133,7 @@ impl Collector {
     }
 
     /// What there is of a point.
-    fn take(&mut self, pending: &Pending, open: &[ReadyBlock]) -> Result<Taken> {
+    pub(super) fn take(&mut self, pending: &Pending, open: &[ReadyBlock]) -> Result<Taken> {
         let ready = pending.blocks.iter().map(|block| Task { block, is_open: false });
         let mut tasks: Vec<Task<'_>> = ready.chain(open.iter().map(|block| Task { block, is_open: true })).collect();
         tasks.sort();
@@ -310,7 +313,7 @@ fn open_part(block: &ReadyBlock, now: PartTaken) -> OpenBlock {
 }
 
 impl Taken {
-    fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.groups.iter().map(StampGroup::len).sum()
     }
 

@@ -12,6 +12,7 @@ mod policies;
 mod runs;
 mod tenants;
 mod trigger;
+mod vanished;
 mod window;
 
 /// A stamp directory and a run.

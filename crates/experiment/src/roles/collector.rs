@@ -65,13 +65,13 @@ impl CollectorSettings {
         format!("tickscope collect {directory} --run {run} --node {}", self.node)
     }
 
-    /// An error, and where the stamps lie if the disk was full.
+    /// An error, and where the stamps lie if the disk was full or gone.
     fn told(&self, error: tickscope_store::Error) -> Error {
         if !error.is_disk_full() {
             return error.into();
         }
         Error::work(format!(
-            "{error}. The stamps lie in {}: once there is room, {}",
+            "{error}. The stamps lie in {}: once the run takes files again, {}",
             self.directory.display(),
             self.command()
         ))
