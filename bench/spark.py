@@ -112,14 +112,12 @@ def rows_of(table, name):
         if is_frame:
             table.toDF(*columns).createOrReplaceTempView("answer")
             return [tuple(row) for row in table.sparkSession.sql(query).collect()]
-        return table.select(*map(duckdb_column, table.columns, columns)).query("answer", query).fetchall()
+        named = zip(table.columns, columns, strict=True)
+        selected = table.select(*(duckdb.ColumnExpression(name).alias(short) for name, short in named))
+        return selected.query("answer", query).fetchall()
     if name == "stages":
         table = table.select(*COLUMNS)
     return sorted(map(tuple, table.collect() if is_frame else table.fetchall()), key=repr)
-
-
-def duckdb_column(name, new):
-    return duckdb.ColumnExpression(f'"{name}"').alias(new)
 
 
 def asked(session, path):
