@@ -9,7 +9,7 @@ COLOURS = ("#1b6ca8", "#c4501b", "#3b8f3e", "#7a4fa3", "#8a6d1d", "#555555")
 def drawn(panels):
     """`panels`: title, unit, curves by name as (threads, value) pairs, and levels by name."""
     parts = [panel(number * WIDTH, *each) for number, each in enumerate(panels)]
-    size = f'width="{WIDTH * len(panels)}" height="{HEIGHT + 90}"'
+    size = f'width="{WIDTH * len(parts)}" height="{HEIGHT + 90}"'
     opened = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">'
     return f"{opened}\n{''.join(parts)}</svg>\n"
 
