@@ -7,6 +7,7 @@ use tickscope_show::{sustain_figure, sustained_text};
 
 use crate::failure::Failure;
 use crate::figures;
+use crate::memory;
 use crate::options::SustainOptions;
 use crate::output::{line, print, print_json};
 
@@ -34,6 +35,7 @@ pub fn sustain(options: &SustainOptions) -> Result<(), Failure> {
     if options.check {
         return print(tickscope_experiment::check_sustain(&settings)?.as_bytes());
     }
+    memory::reuse_freed();
     let (root, found) = tickscope_experiment::sustain(&settings)?;
     if options.report {
         figures::written(sustain_figure(&found).as_slice(), &root.join("figures"), options.json)?;

@@ -13,6 +13,7 @@ use tickscope_store::SweepManifest;
 
 use crate::failure::Failure;
 use crate::figures;
+use crate::memory;
 use crate::options::{FiguresOptions, ResumeOptions, RunOptions, ShowOptions};
 use crate::output::{line, note, print, print_json};
 use crate::show::query;
@@ -48,12 +49,14 @@ pub fn run(options: &RunOptions, plan: SweepPlan) -> Result<(), Failure> {
     if options.check {
         return print(check_sweep(&settings)?.as_bytes());
     }
+    memory::reuse_freed();
     let (root, made) = tickscope_experiment::sweep(&settings)?;
     ended(&root, made, (options.json, options.report))
 }
 
 /// Goes on with a sweep, and prints its table.
 pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
+    memory::reuse_freed();
     let (root, made) = continue_sweep(&options.run)?;
     ended(&root, made, (options.json, options.report))
 }

@@ -101,7 +101,8 @@ impl Error {
     /// A run's directory in whose place there is another, or none.
     pub fn vanished(root: &Path, expected: impl Display, found: impl Display) -> Self {
         let expected = format_args!("the run's directory ({expected})");
-        let remedy = "its disk was unmounted, or it was moved: mount it again, or move it back";
+        let remedy = "its disk was unmounted, or it was moved: mount the same disk again (one made anew is another), \
+                      or move it back";
         Self::unlike(Kind::Full, root, expected, found, remedy)
     }
 

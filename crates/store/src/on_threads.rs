@@ -11,6 +11,9 @@ use std::thread;
 
 use crate::codec::thread_cpu_ns;
 
+/// The name of each thread that a call starts.
+const HELPER: &str = "helper";
+
 /// Does each of so many tasks, on at most so many threads, the caller's included. Returns their results, and the
 /// processor time of threads other than the caller's.
 pub fn on_threads<R: Send>(tasks: usize, threads: NonZeroUsize, task: impl Fn(usize) -> R + Sync) -> (Vec<R>, u64) {
@@ -28,7 +31,7 @@ pub fn on_threads<R: Send>(tasks: usize, threads: NonZeroUsize, task: impl Fn(us
     let help = || (work(), thread_cpu_ns());
     let (mut done, mut helpers_ns) = (Vec::with_capacity(tasks), 0);
     thread::scope(|scope| {
-        let start = |_| thread::Builder::new().spawn_scoped(scope, help).ok();
+        let start = |_| thread::Builder::new().name(HELPER.into()).spawn_scoped(scope, help).ok();
         let helpers: Vec<_> = (1..threads.get().min(tasks)).map_while(start).collect();
         done.extend(work());
         for helper in helpers {

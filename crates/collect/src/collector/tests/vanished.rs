@@ -42,7 +42,7 @@ impl Site {
 fn wait(collector: &mut Collector, start: Instant, second: u64) {
     let looked = collector.look(start + Duration::from_secs(second));
     let why = looked.as_ref().unwrap_err().to_string();
-    assert!(why.contains("expected the run's directory (inode") && why.contains("mount it again"), "{why}");
+    assert!(why.contains("expected the run's directory (inode") && why.contains("mount the same disk again"), "{why}");
     assert_eq!(collector.wait_for_room(looked).unwrap(), None);
 }
 
