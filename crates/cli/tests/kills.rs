@@ -276,9 +276,12 @@ fn e2e_collectors_killed_while_several_threads_encode_store_each_stamp_once_or_c
         let mut child = scene.collect().arg("--follow").args(encoders).stdout(Stdio::piped()).spawn().unwrap();
         ready(&mut child);
         let collector = Running(child);
+        // Every fourth is killed while it takes over what the one before it left, the others later.
         if round % 4 != 0 {
-            until(|| helpers_of(&collector) > 0);
+            let before = parts(&scene.folder());
+            until(|| parts(&scene.folder()) > before);
         }
+        until(|| helpers_of(&collector) > 0);
         std::thread::sleep(Duration::from_micros(any(10_000))); // the instant of the kill, which nobody chose
         at_work += u32::from(helpers_of(&collector) > 0);
         collector.kill();

@@ -18,7 +18,7 @@ use crate::codec::Encoding;
 use crate::error::{Error, Result};
 use crate::event_kind::EventKind;
 use crate::kept_ids::KeptIds;
-use crate::on_threads::on_threads;
+use crate::on_threads::in_order;
 use crate::originals::Collision;
 use crate::run::Run;
 use crate::stamps::{PointStamps, Segment};
@@ -298,8 +298,9 @@ impl Kept {
     }
 }
 
-/// Row groups of a point that are decoded together, on all processors: eight of a collector's are a million stamps.
-const GROUPS_AHEAD: usize = 8;
+/// Row groups of a point that are decoded ahead, on all processors, while those before them are joined: eight of a
+/// collector's are a million stamps.
+const GROUPS_AHEAD: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Stamps for which no other thread is worth starting.
 const STAMPS_ALONE: u64 = 1 << 17;
@@ -399,15 +400,9 @@ impl StampSource for RunStamps {
         let stamps_of = |group: &Group| &stamps.segments()[group.segment];
         let touched = |group: &&Group| group.first <= *ids.end() && *ids.start() <= group.last;
         let touched: Vec<&Group> = self.groups[point].iter().filter(touched).collect();
-        let threads = Encoding::on_all_processors().encoders;
-        let keys = touched.chunks(GROUPS_AHEAD).flat_map(|groups| {
-            let stamps = groups.iter().map(|group| group.stamps).sum::<u64>();
-            let threads = if stamps < STAMPS_ALONE { NonZeroUsize::MIN } else { threads };
-            let read = |at: usize| Keys::read(stamps_of(groups[at]), groups[at].group, &self.kinds);
-            let (keys, _) = on_threads(groups.len(), threads, read);
-            groups.iter().zip(keys)
-        });
-        for (&&Group { segment, group, .. }, keys) in keys {
+        let read = |at: usize| Keys::read(stamps_of(touched[at]), touched[at].group, &self.kinds);
+        let mut put = |at: usize, keys: Result<Keys>| {
+            let &Group { segment, group, .. } = touched[at];
             let segment = &stamps.segments()[segment];
             let Keys { ids, ticks, lasts, kinds, kept } = keys?;
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
@@ -418,7 +413,7 @@ impl StampSource for RunStamps {
             if columns == Columns::KeysAndParents {
                 let parents = kept.column(segment.read_parents(group)?);
                 sink(batch.with_parents(&parents).map_err(unequal)?);
-                continue;
+                return Ok(());
             }
             let optional = self.attributes[point].iter().filter(|attribute| **attribute != Attribute::Channel);
             let read = |&attribute: &Attribute| Ok((attribute, kept.column(segment.read_attribute(group, attribute)?)));
@@ -439,12 +434,16 @@ impl StampSource for RunStamps {
             }
             if !with_threads {
                 sink(batch);
-                continue;
+                return Ok(());
             }
             let threads: Vec<_> = channels.iter().map(|channel| self.threads[point].get(channel).copied()).collect();
             sink(batch.with_threads(&threads).map_err(unequal)?);
+            Ok(())
+        };
+        if touched.iter().map(|group| group.stamps).sum::<u64>() < STAMPS_ALONE {
+            return (0..touched.len()).try_for_each(|at| put(at, read(at)));
         }
-        Ok(())
+        in_order(touched.len(), Encoding::on_all_processors().encoders, GROUPS_AHEAD, read, put)
     }
 }
 

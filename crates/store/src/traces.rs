@@ -4,7 +4,10 @@
 //! marks of an id that passed some point several times. A row of durations has three a stage: `STAGE`, `STAGE.lo`,
 //! `STAGE.hi`.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle};
 
 use tickscope_trace::{Attribute, LayoutText, Marks, Nullable, Traces};
 
@@ -35,10 +38,29 @@ pub struct KeyedRows {
     pub passages: Nullable<String>,
 }
 
-/// Writes a table of keyed rows piece by piece, in row groups of full size whatever the pieces were.
+/// Writes a table of keyed rows piece by piece, in row groups of full size whatever the pieces were: one on a thread
+/// of its own, where that may be started, while the next is gathered. What fails is told by a call after it.
 pub struct KeyedWriter {
-    table: TableWriter,
     pending: KeyedRows,
+    /// `None` once it failed or was completed.
+    last: Option<LastGroup>,
+}
+
+/// The row group before those rows that wait.
+enum LastGroup {
+    Written(Box<WrittenGroup>),
+    OnItsWay(JoinHandle<Option<WrittenGroup>>),
+}
+
+struct WrittenGroup {
+    writer: GroupWriter,
+    /// Cleared rows, whose memory the next take over.
+    spare: KeyedRows,
+    result: Result<()>,
+}
+
+struct GroupWriter {
+    table: TableWriter,
     /// True if there is a column for the marks of traces.
     passages: bool,
 }
@@ -121,7 +143,9 @@ impl KeyedWriter {
         fields.extend(names.iter().map(|name| column(name)));
         fields.extend(last);
         let table = TableWriter::begin_encoded(place, &fields, keys, Encoding::on_all_processors())?;
-        Ok(Self { table, pending: KeyedRows::empty(names.len()), passages })
+        let writer = GroupWriter { table, passages };
+        let written = WrittenGroup { writer, spare: KeyedRows::empty(names.len()), result: Ok(()) };
+        Ok(Self { pending: KeyedRows::empty(names.len()), last: Some(LastGroup::Written(written.into())) })
     }
 
     /// Adds rows.
@@ -136,19 +160,63 @@ impl KeyedWriter {
         if self.pending.len() >= GROUP_ROWS { self.write_pending() } else { Ok(()) }
     }
 
-    /// Adds a footer key once its value is known.
-    pub fn key(&mut self, key: &str, value: String) {
-        self.table.key(key, value);
-    }
-
     /// Completes the table and gives it its name. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
-        self.write_pending()?;
-        Ok(self.table.finish()?.bytes)
+        let mut writer = self.settled()?.writer;
+        writer.write(&mut self.pending)?;
+        Ok(writer.table.finish()?.bytes)
     }
 
+    /// Has the rows that wait written, once those before them are.
     fn write_pending(&mut self) -> Result<()> {
-        let rows = &mut self.pending;
+        let WrittenGroup { writer, spare, .. } = *self.settled()?;
+        let group = (writer, std::mem::replace(&mut self.pending, spare));
+        let (give, given) = channel();
+        let written = move || given.recv().ok().map(|(writer, rows)| WrittenGroup::of(writer, rows));
+        let started = Builder::new().name("writer".into()).spawn(written);
+        let here = match &started {
+            Ok(_) => give.send(group).err().map(|unsent| unsent.0),
+            Err(_) => Some(group), // no more threads may be started
+        };
+        self.last = match here {
+            Some((writer, rows)) => Some(LastGroup::Written(WrittenGroup::of(writer, rows).into())),
+            None => started.ok().map(LastGroup::OnItsWay),
+        };
+        Ok(())
+    }
+
+    /// The row group before, once it is written.
+    fn settled(&mut self) -> Result<Box<WrittenGroup>> {
+        let mut written = match self.last.take().expect("a table that failed is given no rows") {
+            LastGroup::Written(written) => written,
+            LastGroup::OnItsWay(thread) => match thread.join() {
+                Ok(written) => written.expect("a group was given").into(),
+                Err(panic) => resume_unwind(panic),
+            },
+        };
+        std::mem::replace(&mut written.result, Ok(())).map(|()| written)
+    }
+}
+
+impl Drop for KeyedWriter {
+    fn drop(&mut self) {
+        if let Some(LastGroup::OnItsWay(thread)) = self.last.take() {
+            let _ = thread.join(); // so that nobody writes to it once it is gone
+        }
+    }
+}
+
+impl WrittenGroup {
+    fn of(mut writer: GroupWriter, mut rows: KeyedRows) -> Self {
+        let result = writer.write(&mut rows);
+        rows.clear();
+        Self { writer, spare: rows, result }
+    }
+}
+
+impl GroupWriter {
+    /// Adds rows, all of them as one row group.
+    fn write(&mut self, rows: &mut KeyedRows) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -158,9 +226,7 @@ impl KeyedWriter {
         if self.passages {
             columns.push(&rows.passages);
         }
-        let written = self.table.group(&columns, 0..rows.len());
-        rows.clear();
-        written
+        self.table.group(&columns, 0..rows.len())
     }
 }
 
@@ -314,7 +380,7 @@ mod tests {
         let scratch = Scratch::new();
         let place = scratch.path().join("part-0.parquet");
         let names = ["client.send".to_string(), "server.receive".into()];
-        let mut writer = KeyedWriter::begin(&place, &names, &[]).unwrap();
+        let mut writer = KeyedWriter::begin(&place, &names, &[("said", "x".into())]).unwrap();
         for id in 0..10 {
             let columns =
                 vec![[Some(id * 7)].into_iter().collect(), [(id % 2 == 0).then_some(id)].into_iter().collect()];
@@ -322,14 +388,54 @@ mod tests {
                 .write(KeyedRows { kind: vec![0], id: vec![id], occurrence: vec![0], columns, ..KeyedRows::default() })
                 .unwrap();
         }
-        writer.key("later", "x".into());
         writer.finish().unwrap();
         let reader = KeyedReader::open(&place).unwrap();
-        assert_eq!((reader.names(), reader.groups(), reader.key("later")), (&names[..], 1, Some("x")));
+        assert_eq!((reader.names(), reader.groups(), reader.key("said")), (&names[..], 1, Some("x")));
         let rows = reader.read_all().unwrap();
         assert_eq!(rows.id, (0..10).collect::<Vec<_>>());
         let second: Vec<_> = rows.columns[1].iter().map(|tick| tick.copied()).collect();
         assert_eq!(second[..3], [Some(0), None, Some(2)]);
+    }
+
+    /// So many rows from `first` on, with so many columns.
+    fn rows(first: i64, count: usize, columns: usize) -> KeyedRows {
+        let id: Vec<i64> = (first..).take(count).collect();
+        let column: Nullable<i64> = id.iter().map(|id| Some(id * 3)).collect();
+        let (kind, occurrence) = (vec![0; count], vec![0; count]);
+        KeyedRows { kind, id, occurrence, columns: vec![column; columns], ..KeyedRows::default() }
+    }
+
+    #[test]
+    fn row_groups_that_are_written_while_others_are_gathered_hold_each_row_once_and_in_order() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("part-0.parquet");
+        let mut writer = KeyedWriter::begin(&place, &["a.b".into()], &[]).unwrap();
+        let (piece, pieces) = (GROUP_ROWS / 2 + 7, 9);
+        for number in 0..pieces {
+            writer.write(rows((number * piece) as i64, piece, 1)).unwrap();
+        }
+        writer.finish().unwrap();
+        let reader = KeyedReader::open(&place).unwrap();
+        assert_eq!((reader.groups(), reader.rows()), (5, (pieces * piece) as u64));
+        let mut next = 0;
+        for group in 0..reader.groups() {
+            let found = reader.read_group(group).unwrap();
+            let (count, expected) = (found.len() as i64, rows(next, found.len(), 1));
+            assert!((found.id, found.columns) == (expected.id, expected.columns), "row group {group}");
+            next += count;
+        }
+    }
+
+    #[test]
+    fn a_row_group_that_cannot_be_written_is_told_by_the_next_and_leaves_no_table() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("part-0.parquet");
+        let mut writer = KeyedWriter::begin(&place, &["a.b".into()], &[]).unwrap();
+        writer.pending = KeyedRows::empty(2);
+        writer.write(rows(0, GROUP_ROWS, 2)).unwrap();
+        let why = writer.finish().unwrap_err().to_string();
+        assert!(why.contains("expected 4 columns, found 5"), "{why}");
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
     }
 
     #[test]
