@@ -407,13 +407,14 @@ mod tests {
         let fields = [Field::of::<Option<i64>>("e".into())];
         let mut table = TableWriter::begin(&path, &fields, &[]).unwrap();
         let rows = GROUP_ROWS + 1;
-        for _ in 0..2 {
-            table.group(&[&Nullable::<i64>::nulls(rows)], 0..rows).unwrap();
+        let nulls = Nullable::<i64>::nulls(rows);
+        for _ in 0..17 {
+            table.group(&[&nulls], 0..rows).unwrap();
         }
         table.finish().unwrap();
         assert!(TableReader::open(&path).is_ok(), "it is read a row group at a time");
         let error = TableReader::open_small(&path, &fields).err().unwrap().to_string();
-        assert!(error.contains("rows in") && error.contains(&(2 * rows).to_string()), "{error}");
+        assert!(error.contains("rows in") && error.contains(&(17 * rows).to_string()), "{error}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use parquet::file::statistics::Statistics;
 use tickscope_trace::Nullable;
 
 use super::guard::guarded;
-use super::{Field, SCHEMA_KEY, Value, seal};
+use super::{Field, GROUP_ROWS, SCHEMA_KEY, Value, seal};
 use crate::SCHEMA;
 use crate::error::{Error, Result};
 use crate::whole_file::open_regular;
@@ -34,8 +34,10 @@ pub struct TableReader {
 /// Rows decoded at a time. A file's own row count is not trusted with an allocation.
 const BATCH: usize = 1 << 16;
 
-/// Rows that a file may have however few its bytes are: columns without noise take next to none.
+/// Rows that a file may have however few its bytes are, and its row groups each besides: columns without noise take
+/// next to none.
 const ROWS: u64 = 1 << 24;
+const ROWS_OF_A_GROUP: u64 = 2 * GROUP_ROWS as u64;
 
 /// The same of tables that are read as a whole. Every measured row takes a byte and more.
 const ROWS_IN_MEMORY: u64 = 1 << 20;
@@ -59,7 +61,8 @@ impl TableReader {
         let mut table = Self { file, path: path.into(), size, metadata, chunks: String::new() };
         table.refuse_others()?;
         table.refuse_columns_outside_the_file()?;
-        table.refuse_more_rows_than(ROWS.saturating_add(2 * size))?;
+        let of_groups = ROWS_OF_A_GROUP * table.groups() as u64;
+        table.refuse_more_rows_than(ROWS.saturating_add(2 * size).saturating_add(of_groups))?;
         table.take_digests(sealed.is_some())?;
         table.refuse_strays()?;
         Ok(table)
