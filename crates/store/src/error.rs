@@ -73,7 +73,10 @@ impl Error {
 
     /// The system refused what was tried; `action` is a verb that the place follows: "open", "make the folder".
     pub fn io(place: &Path, action: &str, error: std::io::Error) -> Self {
-        let full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EIO));
+        // A disk that takes nothing: full, beyond a limit, failing, gone, or read-only since it failed.
+        const FULL: [i32; 3] = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG];
+        const GONE: [i32; 5] = [libc::EIO, libc::EROFS, libc::ENODEV, libc::ENXIO, libc::ESTALE];
+        let full = error.raw_os_error().is_some_and(|code| FULL.contains(&code) || GONE.contains(&code));
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",
             std::io::ErrorKind::PermissionDenied => "check the rights of the directory, or run as its owner",
@@ -193,3 +196,16 @@ impl Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_takes_nothing_is_told_from_a_file_that_may_not_be_written() {
+        let failed = |code| Error::io(Path::new("part"), "write", std::io::Error::from_raw_os_error(code));
+        let full = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG, libc::EIO, libc::EROFS, libc::ENODEV, libc::ENXIO];
+        assert!(full.into_iter().chain([libc::ESTALE]).all(|code| failed(code).is_disk_full()));
+        assert!(![libc::EACCES, libc::ENOENT, libc::EINVAL].into_iter().any(|code| failed(code).is_disk_full()));
+    }
+}
