@@ -179,6 +179,8 @@ struct Pending {
     growing: Option<Growing>,
     /// When the growing segment was begun, as far as anybody asks.
     grows_since: Option<Instant>,
+    /// A segment that got its name as the disk went: whether it lies there, or the one before it, is not known.
+    unsure: Option<(PathBuf, Growing)>,
 }
 
 /// Interval at which the directory is listed for new pools: a new one has far more room than it fills in this time.
@@ -334,8 +336,11 @@ impl Collector {
     pub fn once(&mut self) -> Result<Report> {
         let stored = self.store_all();
         // Also of what was stored before a failure.
-        self.note_stored()?;
-        stored.map_err(|why| self.count_unstored(why))
+        let noted = self.note_stored();
+        stored.and_then(|report| noted.map(|()| report)).map_err(|why| {
+            let why = self.run_folder.reason(why);
+            self.count_unstored(why)
+        })
     }
 
     fn store_all(&mut self) -> Result<Report> {

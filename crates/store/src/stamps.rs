@@ -134,6 +134,11 @@ impl Origin {
         self
     }
 
+    /// Whether segments of both hold the same of the same blocks.
+    pub fn holds_as(&self, other: &Self) -> bool {
+        (&self.blocks, &self.open, &self.counts) == (&other.blocks, &other.open, &other.counts)
+    }
+
     /// Takes in which blocks a segment holds that follows those that this tells of.
     pub(crate) fn follow(&mut self, later: &Self) {
         for range in &later.blocks {

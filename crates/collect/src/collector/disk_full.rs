@@ -21,7 +21,7 @@ impl Collector {
     /// What a round returned; `None`: the disk did not take what there was to store, which waits.
     pub(super) fn wait_for_room(&mut self, round: Result<u32>) -> Result<Option<u32>> {
         let result = round.and_then(|filled| self.tell_of_room().map(|()| filled));
-        match result {
+        match result.map_err(|why| self.run_folder.reason(why)) {
             Ok(filled) => Ok(Some(filled)),
             Err(why) if why.is_disk_full() => {
                 self.note_full(&why);

@@ -16,7 +16,8 @@ use super::{Collector, Pending, Watched, stem};
 use crate::ledger::{Handle, Taken as PartTaken};
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::{
-    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, StampGroup, write_segment_groups,
+    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, Segment, StampColumns, StampGroup,
+    write_segment_groups,
 };
 use tickscope_tick::{Place, PointName};
 
@@ -61,7 +62,7 @@ impl Collector {
     pub(super) fn grow(&mut self, point: &PointName, open: &[ReadyBlock]) -> Result<()> {
         let mut pending = self.pending.remove(point).unwrap_or_default();
         let written = self.write(point, &mut pending, open);
-        if !pending.blocks.is_empty() || pending.growing.is_some() {
+        if !pending.blocks.is_empty() || pending.growing.is_some() || pending.unsure.is_some() {
             self.pending.insert(point.clone(), pending);
         }
         written
@@ -69,6 +70,7 @@ impl Collector {
 
     fn write(&mut self, point: &PointName, pending: &mut Pending, open: &[ReadyBlock]) -> Result<()> {
         pending.blocks.sort();
+        self.settle(pending)?;
         if self.is_all_held(pending, open) {
             return Ok(());
         }
@@ -112,14 +114,39 @@ impl Collector {
             self.steps.reached("losses are written")?;
         }
         let written = write_segment_groups(&place, &taken.groups, &self.aged(taken), self.settings.encoding)?;
-        // Where the disk went meanwhile, nobody finds the segment: its blocks wait on.
-        self.run_folder.expect()?;
+        self.steps.reached("the segment is written")?;
         let (origin, lost) = (std::mem::take(&mut taken.origin), std::mem::take(&mut taken.lost));
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes: written.bytes };
+        if let Err(gone) = self.run_folder.expect() {
+            pending.unsure = Some((place, grown));
+            return Err(gone);
+        }
+        self.replace(pending, grown);
+        self.steps.reached("the segment has its name")
+    }
+
+    /// Takes a segment as the growing one in place of that before it.
+    fn replace(&mut self, pending: &mut Pending, grown: Growing) {
         self.note(&grown, pending.growing.as_ref());
         pending.growing = Some(grown);
         self.note.is_old = true;
-        self.steps.reached("the segment has its name")
+    }
+
+    /// Finds out, once the disk is back that went as a segment got its name, whether it is that segment which lies
+    /// there, or the one that it was to replace.
+    fn settle(&mut self, pending: &mut Pending) -> Result<()> {
+        let Some((place, _)) = &pending.unsure else { return Ok(()) };
+        self.run_folder.expect()?;
+        let found = match Segment::open(place).and_then(|segment| segment.origin()) {
+            Err(why) if why.is_disk_full() => return Err(why),
+            found => found.ok(),
+        };
+        if let Some((_, grown)) = pending.unsure.take()
+            && found.is_some_and(|found| found.holds_as(&grown.origin))
+        {
+            self.replace(pending, grown);
+        }
+        Ok(())
     }
 
     /// What the footer of a segment says that is written now: its age too, where a window asks for that.

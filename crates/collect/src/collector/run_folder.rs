@@ -31,6 +31,14 @@ impl RunFolder {
         };
         Err(Error::vanished(&self.place, said(self.identity), found))
     }
+
+    /// Why something could not be done there: that the directory is gone, if it is.
+    pub(super) fn reason(&self, why: Error) -> Error {
+        match self.expect() {
+            Err(gone) if !why.is_disk_full() => gone,
+            _ => why,
+        }
+    }
 }
 
 fn identity(of: &std::fs::Metadata) -> (u64, u64) {

@@ -13,10 +13,16 @@ fn vanish() {
     PLACES.with_borrow(|[run, away]| std::fs::rename(run, away).unwrap());
 }
 
+/// Puts something in its place, too, below which nothing can be made.
+fn vanish_behind_a_file() {
+    vanish();
+    PLACES.with_borrow(|[run, _]| std::fs::write(run, b"").unwrap());
+}
+
 /// Brings the run back, in place of what lies there since.
 fn come_back() {
     PLACES.with_borrow(|[run, away]| {
-        let _ = std::fs::remove_dir_all(run);
+        let _ = std::fs::remove_dir_all(run).or_else(|_| std::fs::remove_file(run));
         std::fs::rename(away, run).unwrap();
     });
 }
@@ -79,6 +85,50 @@ fn a_run_that_goes_while_a_segment_is_written_has_its_blocks_stored_when_it_is_b
     collector.look(start + Duration::from_secs(40)).unwrap();
     assert!(pool.is_zeroed(0));
     assert_eq!(site.stamps("send").id, (1..=i64::from(SLOTS)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_run_that_goes_so_that_writing_fails_is_waited_for_whatever_the_failure_is() {
+    let (site, pool) = Site::vanishing();
+    let steps = Steps::meanwhile("losses are written", vanish_behind_a_file);
+    let mut collector = Collector::start_with(site.slow_settings(), steps).unwrap();
+    let start = Instant::now();
+    let looked = collector.look(start);
+    assert!(!looked.as_ref().unwrap_err().is_disk_full(), "{looked:?}");
+    assert_eq!(collector.wait_for_room(looked).unwrap(), None);
+    come_back();
+    let looked = collector.look(start + Duration::from_secs(40));
+    assert!(collector.wait_for_room(looked).unwrap().is_some() && pool.is_zeroed(0));
+    assert_eq!(site.stamps("send").id.len() as u32, SLOTS);
+    assert!(site.event("disk-full").text.contains("expected the run's directory"));
+}
+
+/// The ids stored where the run goes at that step of a segment that is to replace the one before it.
+fn stored_though_it_goes_when(step: &'static str) -> Vec<i64> {
+    let site = Site::new();
+    PLACES.set([site.run(), site.scratch.path().join("away")]);
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    let steps = Steps::meanwhile("the segment has its name", || {}).then(step, vanish);
+    let mut collector = Collector::start_with(site.settings(), steps).unwrap();
+    let start = Instant::now();
+    collector.look(start).unwrap();
+    pool.fill(1, (0, 1), "send", &full(1001));
+    wait(&mut collector, start, 2);
+    come_back();
+    // So the segment that grows cannot be replaced: what it does not hold goes into the next.
+    pool.lose_before(1, 5, 6, 7);
+    collector.look(start + Duration::from_secs(40)).unwrap();
+    collector.once().unwrap();
+    site.stamps("send").id
+}
+
+#[test]
+fn a_segment_that_has_its_name_or_not_as_the_disk_goes_is_told_by_its_footer() {
+    let ids: Vec<i64> = (1..=i64::from(SLOTS)).chain(1001..=1000 + i64::from(SLOTS)).collect();
+    assert_eq!(stored_though_it_goes_when("the segment is written"), ids, "none is stored twice");
+    assert_eq!(stored_though_it_goes_when("channels have their numbers"), ids, "none is missing");
 }
 
 #[test]
