@@ -346,13 +346,13 @@ impl Collector {
     fn store_all(&mut self) -> Result<Report> {
         let now = Instant::now();
         loop {
+            self.run_folder.expect()?;
             self.list(now)?;
             self.keep_back(Some(EVERY_POINT));
             for pool in self.watched() {
                 self.look_at(pool, now)?;
                 self.take_last_counts(pool, |_| true)?;
             }
-            self.run_folder.expect()?;
             let mut open = self.open_blocks()?;
             self.keep_back(None);
             for point in self.pending.keys() {
@@ -378,6 +378,7 @@ impl Collector {
     }
 
     fn round(&mut self, now: Instant, stop: &AtomicBool) -> Result<u32> {
+        self.run_folder.expect()?;
         if is_due(self.listed, now, LIST_EVERY) {
             self.list(now)?;
         }
@@ -391,7 +392,6 @@ impl Collector {
                 filled_percent = filled_percent.max(self.look_at(instance, now)?);
             }
         }
-        self.run_folder.expect()?;
         self.apply_rules(now)?;
         self.dump_where_asked()?;
         self.dump_where_triggered(now)?;

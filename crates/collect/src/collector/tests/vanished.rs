@@ -66,8 +66,8 @@ fn a_run_that_is_gone_or_another_is_waited_for_and_takes_all_once_it_is_back() {
     wait(&mut collector, start, 40);
     assert!(site.is_bare() && !pool.is_zeroed(0), "nothing is stored in another directory");
     come_back();
-    let looked = collector.look(start + Duration::from_secs(60));
-    assert!(collector.wait_for_room(looked).unwrap().is_some() && pool.is_zeroed(0));
+    let looked = [60, 80].map(|second| collector.look(start + Duration::from_secs(second))); // seen, and then due
+    assert!(looked.into_iter().all(|looked| collector.wait_for_room(looked).unwrap().is_some()) && pool.is_zeroed(0));
     assert_eq!(site.stamps("send").id.len() as u32, SLOTS);
     let told = site.event("disk-full").text;
     assert!(told.contains("found No such file or directory"), "{told}");
@@ -129,6 +129,19 @@ fn a_segment_that_has_its_name_or_not_as_the_disk_goes_is_told_by_its_footer() {
     let ids: Vec<i64> = (1..=i64::from(SLOTS)).chain(1001..=1000 + i64::from(SLOTS)).collect();
     assert_eq!(stored_though_it_goes_when("the segment is written"), ids, "none is stored twice");
     assert_eq!(stored_though_it_goes_when("channels have their numbers"), ids, "none is missing");
+}
+
+#[test]
+fn neither_a_round_nor_the_end_makes_anything_where_the_run_was_though_no_stamp_waits() {
+    let site = Site::new();
+    PLACES.set([site.run(), site.scratch.path().join("away")]);
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    let mut collector = Collector::start(site.slow_settings()).unwrap();
+    vanish();
+    wait(&mut collector, Instant::now(), 0);
+    assert!(collector.once().unwrap_err().is_disk_full());
+    assert!(!site.run().exists(), "its channels are not written below its mount point");
 }
 
 #[test]
