@@ -392,11 +392,9 @@ impl Analysis {
                 _ => format!("{outside} true durations lie outside their intervals: a false bound"),
             });
         }
-        use EventKind::{AttemptsContradicted, IdsCollided, ImpossibleExchange};
-        let contradicts =
-            |event: &&Event| matches!(event.what, ImpossibleExchange | IdsCollided | AttemptsContradicted);
-        if let Some(event) = events.iter().find(contradicts) {
-            return Some(event.text.clone());
+        let of_events = events.iter().find(|event| event.what.contradicts()).map(|event| &event.text);
+        if let Some(text) = of_events.or(self.preparation.contradictions.first()) {
+            return Some(text.clone());
         }
         // Across these no bound holds, whatever the evidence seems to say.
         let counters = || self.counters.iter().chain([&self.reference]);

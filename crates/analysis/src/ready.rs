@@ -6,7 +6,9 @@
 //! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any
 //! change to `run.json`.
 
-use tickscope_store::{Aside, EventKind, JoinFinding, Joined, Manifest, Node, Point, Run, RunState, utc, window_text};
+use std::collections::BTreeSet;
+
+use tickscope_store::{Aside, Joined, KeyedReader, Manifest, Node, Point, Run, RunState, utc, window_text};
 use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText};
@@ -56,7 +58,10 @@ pub struct Preparation {
     pub joined: Option<JoinedNow>,
     /// Origin of the layout, if nobody declared one.
     pub inferred: Option<Inferred>,
-    /// All that whoever sees the figures has to know of it, a sentence each.
+    /// Sentences on what the join found that contradicts the traces it made, whenever that was; but for what events
+    /// tell.
+    pub contradictions: Vec<String>,
+    /// All, those included, that whoever sees the figures has to know of it, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -115,9 +120,24 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
         if state == RunState::CutOff {
             preparation.notes.insert(0, END_UNWRITTEN.into());
         }
+        preparation.tell_contradictions(&run)?;
         return Ok(ReadyRun { run, preparation, _apart: None });
     }
     joined(run, preparation, state, traces, may_keep)
+}
+
+impl Preparation {
+    /// Takes in what the join found that made the traces, now or before, where no event of the run's end tells it.
+    fn tell_contradictions(&mut self, run: &Run) -> Result<(), Error> {
+        let found: Vec<String> = run.traces()?.found.iter().flat_map(KeyedReader::contradictions).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let told: BTreeSet<String> = run.events()?.found.into_iter().map(|event| event.text).collect();
+        self.contradictions = found.into_iter().filter(|text| !told.contains(text)).collect();
+        self.notes.extend(self.contradictions.iter().cloned());
+        Ok(())
+    }
 }
 
 /// What the window of a run took, if it keeps one.
@@ -202,11 +222,9 @@ fn joined(
         (RunState::Ended, _) => "its traces were not there",
     };
     preparation.notes.insert(0, format!("joined now from {}: {why}", counted(found.stamps, "stamp")));
-    let told = |finding: &JoinFinding| match finding.what {
-        EventKind::IdsCollided | EventKind::AttemptsContradicted => finding.text.clone(),
-        _ => format!("{} {}", finding.value, finding.text),
-    };
-    preparation.notes.extend(found.findings(&layout).iter().map(told));
+    preparation.tell_contradictions(&run)?;
+    let others = found.findings(&layout).into_iter().filter(|finding| !finding.what.contradicts());
+    preparation.notes.extend(others.map(|finding| format!("{} {}", finding.value, finding.text)));
     let refused: Vec<String> = found.refused.iter().map(ToString::to_string).collect();
     let kept = apart.is_none();
     preparation.joined =

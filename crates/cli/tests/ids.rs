@@ -10,6 +10,8 @@ use std::process::Command;
 use site::c_program::{self, StampDirectory};
 use site::{Ended, Site, count, stage, tickscope};
 use tickscope_stamp::id_of;
+use tickscope_store::{Manifest, Run};
+use tickscope_trace::LayoutText;
 
 const ORDERS: u64 = 50;
 const PACKETS: u64 = 8;
@@ -56,6 +58,42 @@ fn e2e_ids_of_text_come_apart_are_polled_in_batches_and_become_others_and_a_kill
     let one = Ended::of(tickscope(&["ids", "--id", of.out.trim()]).arg(&run));
     assert_eq!(one.out, format!("{} {}\n", id_of(&names[7]), names[7]));
     expect_absent_ids_are_told(&run, id_of(&names[7]));
+}
+
+/// Two requests whose texts have one hash, three packets of each 5 ms and more apart; told by whoever is asked, and
+/// each time, and no packet's duration is taken from the other's request.
+#[test]
+fn e2e_two_texts_with_one_hash_are_a_finding_however_often_it_is_asked_for() {
+    let texts = ["gkheghkbhbecloed", "pcdhbnmgcodolgmj"]; // found by search: the key of the hash is known
+    assert_eq!(id_of(texts[0]), id_of(texts[1]));
+    let (site, directory) = (Site::new("collision"), StampDirectory::new("cli-collision"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/ids.c");
+    let program = c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "ids");
+    let mut command = Command::new(program);
+    let _ = directory.measure(command.args(["-"]).args(texts)).status().unwrap();
+    let run = site.run_directory();
+    let collect = ["collect", directory.0.to_str().unwrap(), "--node", "test", "--run"];
+    assert_eq!(Ended::of(tickscope(&collect).arg(&run)).code, Some(0));
+    let layout = site.path("layout.toml");
+    fs::write(&layout, "[layout]\nedges = [\"test.placed / test.cut\"]\n").unwrap();
+    let told = format!("two things have the id {}: 'gkheghkbhbecloed' and 'pcdhbnmgcodolgmj'", id_of(texts[0]));
+    let of_layout = ["--layout", layout.to_str().unwrap()];
+    let show = |words: &[&str]| Ended::of(tickscope(&["show"]).args(words).arg(&run));
+    let expect_told = |ended: &Ended| {
+        ended.said(3, &[&told]);
+        assert_eq!(ended.out.matches(&told).count(), 1, "{ended:?}");
+    };
+    let asked = show(&of_layout);
+    expect_told(&asked);
+    assert!(asked.out.contains("16 parts at test.cut without their whole at test.placed"), "{asked:?}");
+    let mut opened = Run::open(&run).unwrap();
+    let layout = LayoutText { edges: vec!["test.placed / test.cut".into()], ..LayoutText::default() };
+    opened.set_manifest(Manifest { layout, ..opened.manifest().clone() }).unwrap();
+    opened.digest_list().unwrap().write().unwrap();
+    (0..2).for_each(|_| expect_told(&show(&[]))); // joined now, and then by the traces that are kept
+    assert!(run.join("traces").exists());
+    let table = show(&["--json"]).json(3);
+    assert_eq!(count(&table, "test.placed>test.cut"), 0);
 }
 
 /// An id without an original is a failure that says what was looked for, what is there, and what helps.

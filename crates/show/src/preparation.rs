@@ -1,13 +1,17 @@
 //! What was done before a run could be shown: a join that nobody had made, a layout that nobody declared.
 
 use tickscope_analysis::Analysis;
+use tickscope_store::Event;
 use tickscope_tick::printable;
 
 use crate::typesetting::paragraph;
 
-/// Lines under the table; none where the run was joined when it ended and nothing else is to be said.
-pub(crate) fn lines(analysis: &Analysis, width: usize) -> Vec<String> {
-    let notes = analysis.preparation.notes.iter().cloned().chain(against(analysis));
+/// Lines under the table; none where the run was joined when it ended and nothing else is to be said than what the
+/// findings above it do.
+pub(crate) fn lines(analysis: &Analysis, events: &[Event], width: usize) -> Vec<String> {
+    let above = analysis.contradictions(events);
+    let notes = analysis.preparation.notes.iter().filter(|note| !above.contains(note)).cloned();
+    let notes = notes.chain(against(analysis));
     let mut lines: Vec<String> = notes.map(|note| paragraph(&printable(&note), width)).collect();
     if let Some(toml) = analysis.preparation.inferred.as_ref().and_then(|inferred| inferred.toml()) {
         lines.push("to declare it, paste this into a run file, or into a file for --layout:".into());

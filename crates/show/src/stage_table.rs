@@ -119,7 +119,7 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     };
     let below = below.into_iter().chain(summary::late_pools(analysis)).chain(summary::losses(shown));
     lines.extend(below.map(|line| paragraph(&printable(&line), terminal.width())));
-    lines.extend(preparation::lines(analysis, terminal.width()));
+    lines.extend(preparation::lines(analysis, shown.events, terminal.width()));
     lines.extend(summary::events(shown, view));
     lines.extend(all_assumptions(shown, view));
     lines.join("\n") + "\n"

@@ -205,6 +205,11 @@ impl EventKind {
         matches!(self, Self::StampsWithoutChannel | Self::StampsAfterClose)
     }
 
+    /// Returns whether it contradicts figures or an assumption: none is to be believed without a look at why.
+    pub fn contradicts(&self) -> bool {
+        matches!(self, Self::ImpossibleExchange | Self::IdsCollided | Self::AttemptsContradicted)
+    }
+
     /// Returns whether evidence about the clock concerned is void across it.
     pub fn is_break(&self) -> bool {
         matches!(

@@ -22,7 +22,7 @@ use crate::on_threads::in_order;
 use crate::originals::Collision;
 use crate::run::Run;
 use crate::stamps::{PointStamps, Segment};
-use crate::traces::{KeyedWriter, attribute_column, layout_key, stamps_key};
+use crate::traces::{KeyedWriter, attribute_column, contradictions_key, layout_key, stamps_key};
 
 /// Counts of the join, and the segments it could not read.
 #[derive(Debug)]
@@ -73,8 +73,12 @@ pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayP
         lacking.add(traces);
         writer.write_traces(traces)
     })?;
-    writer.finish()?;
-    Ok(Joined { missing: lacking.counts(&counts), counts, stamps, refused: source.refused(), left_out, collisions })
+    let missing = lacking.counts(&counts);
+    let joined = Joined { missing, counts, stamps, refused: source.refused(), left_out, collisions };
+    let contradictions = joined.findings(&parsed).into_iter().filter(|found| found.what.contradicts());
+    let contradictions: Vec<String> = contradictions.map(|found| found.text).collect();
+    writer.finish_with(&[contradictions_key(&contradictions)][..usize::from(!contradictions.is_empty())])?;
+    Ok(joined)
 }
 
 /// By point: what its policies keep, and how many ids of that it lacks.
@@ -154,16 +158,18 @@ impl Joined {
                 Match::FanOut => (edge.to, edge.from),
                 Match::Id | Match::Range => continue,
             };
-            let alone = counts.unsaid + counts.repeated + counts.unreached;
+            let alone = counts.unsaid + counts.repeated + counts.unreached + counts.untold;
             let text = format!(
-                "{} at {} without {} whole at {}: {} say no parent, {} say several, of {} it was not stamped",
+                "{} at {} without {} whole at {}: {} say no parent, {} say several, of {} it was not stamped, of {} \
+                 nothing tells which stamp of it is theirs",
                 if alone == 1 { "part" } else { "parts" },
                 place(part),
                 if alone == 1 { "its" } else { "their" },
                 place(whole),
                 counts.unsaid,
                 counts.repeated,
-                counts.unreached
+                counts.unreached,
+                counts.untold
             );
             all.extend(at(part, EventKind::IdsApart, alone, text));
             let apart = counts.apart.unwrap_or(0);

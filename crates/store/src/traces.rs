@@ -21,6 +21,7 @@ const PASSAGES: &str = "passages";
 const ATTRIBUTE: char = '#';
 const LAYOUT_KEY: &str = "tickscope.layout";
 const STAMPS_KEY: &str = "tickscope.stamps";
+const CONTRADICTIONS_KEY: &str = "tickscope.contradictions";
 
 /// Rows with a key and named columns; all columns are equally long.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -161,9 +162,15 @@ impl KeyedWriter {
     }
 
     /// Completes the table and gives it its name. Returns its size in bytes.
-    pub fn finish(mut self) -> Result<u64> {
+    pub fn finish(self) -> Result<u64> {
+        self.finish_with(&[])
+    }
+
+    /// The same, with footer keys whose values are known now.
+    pub(crate) fn finish_with(mut self, keys: &[(&str, String)]) -> Result<u64> {
         let mut writer = self.settled()?.writer;
         writer.write(&mut self.pending)?;
+        keys.iter().for_each(|(key, value)| writer.table.key(key, value.clone()));
         Ok(writer.table.finish()?.bytes)
     }
 
@@ -305,6 +312,11 @@ impl KeyedReader {
         self.key(STAMPS_KEY)?.parse().ok()
     }
 
+    /// Sentences on what their join found that contradicts their durations or an assumption.
+    pub fn contradictions(&self) -> Vec<String> {
+        self.key(CONTRADICTIONS_KEY).and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default()
+    }
+
     /// How many row groups.
     pub fn groups(&self) -> usize {
         self.table.groups()
@@ -368,6 +380,11 @@ pub(crate) fn layout_key(layout: &LayoutText) -> (&'static str, String) {
 /// Footer key of traces: from how many stamps they were joined.
 pub(crate) fn stamps_key(stamps: u64) -> (&'static str, String) {
     (STAMPS_KEY, stamps.to_string())
+}
+
+/// The same of what a join found that contradicts what it made.
+pub(crate) fn contradictions_key(found: &[String]) -> (&'static str, String) {
+    (CONTRADICTIONS_KEY, serde_json::to_string(found).expect("text is JSON"))
 }
 
 #[cfg(test)]

@@ -414,6 +414,35 @@ fn parts_go_through_a_whole_and_the_whole_of_that() {
     assert_eq!((counts.links[1].repeated, counts.links[2].unsaid), (1, 1));
 }
 
+/// The tick of each part's whole, or that of what it became, by part; and how many have none that is told.
+fn wholes(edge: &str, parts: &[Stamp], wholes: &[Stamp], ambiguous: &[i64]) -> (Vec<Option<i64>>, LinkCounts) {
+    let mut source = Source { ambiguous: ambiguous.to_vec(), ..Source::default() };
+    let (part, whole) = if edge.contains('+') { (0, 1) } else { (1, 0) };
+    source = Source { points: vec![vec![]; 2], group: 2, ..source };
+    (source.points[part], source.points[whole]) = (parts.to_vec(), wholes.to_vec());
+    let (rows, counts) = joined(&layout(&[edge]), &source, WIDE);
+    (rows.iter().map(|row| row.3[whole]).collect(), counts.links[0])
+}
+
+#[test]
+fn a_part_has_no_whole_that_was_stamped_twice_or_is_two_things() {
+    let part = |id: i64, parent| Stamp { parent: Some(parent), ..Stamp::of(id, 100 + id) };
+    let parts = [part(1, 7), part(2, 7), part(3, 8)];
+    let told = |untold, matched| LinkCounts { untold, matched, apart: Some(0), ..LinkCounts::default() };
+    for edge in ["n.whole / n.part", "n.part + n.whole"] {
+        let found = wholes(edge, &parts, &[Stamp::of(7, 10), Stamp::of(7, 900), Stamp::of(8, 20)], &[]);
+        assert_eq!(found, (vec![None, None, Some(20)], told(2, 1)), "{edge}: sent again, or another of that id");
+        let found = wholes(edge, &parts, &[Stamp::of(7, 10), Stamp::of(8, 20)], &[7]);
+        assert_eq!(found, (vec![None, None, Some(20)], told(2, 1)), "{edge}: stamped once, of which of the two?");
+    }
+    let again = [part(1, 7), Stamp { tick: 950, ..part(1, 7) }, part(3, 8)];
+    let once = [Stamp::of(7, 10), Stamp::of(8, 20)];
+    let of_one = wholes("n.whole / n.part", &again, &once, &[]);
+    assert_eq!(of_one, (vec![Some(10), Some(20)], told(0, 2)), "a part that is sent again comes from the same whole");
+    let becomes = wholes("n.part + n.whole", &again, &once, &[]);
+    assert_eq!(becomes, (vec![None, Some(20)], LinkCounts { apart: Some(1), ..told(1, 1) }), "and becomes one once");
+}
+
 #[test]
 fn nothing_is_made_of_an_id_that_two_things_have_and_the_others_are_as_they_were() {
     let layout = layout(&["n.a > n.b"]);

@@ -317,6 +317,7 @@ pub fn with_everything() -> Analysis {
     all.preparation = Preparation {
         joined: Some(JoinedNow { stamps, state, until_unix_ms: Some(1), kept: true, counts, refused: vec![] }),
         inferred: Some(inferred),
+        contradictions: Vec::new(),
         notes: vec!["a note".into()],
     };
     all

@@ -3,6 +3,7 @@
  * twice, the second time before the first is seen, and each attempt is seen.
  *
  *     ids RUN COUNT
+ *     ids RUN TEXT TEXT       orders of these names
  */
 #include "tickscope_id.h"
 
@@ -11,7 +12,7 @@
 enum { PACKETS = 8 }; /* of an order, and of a block */
 
 int main(int argc, char **argv) {
-    int64_t count = argc > 2 ? strtoll(argv[2], 0, 10) : 0;
+    int64_t count = argc > 3 ? argc - 2 : argc > 2 ? strtoll(argv[2], 0, 10) : 0;
     tickscope_channel *placed = tickscope_open("placed", TICKSCOPE_BEFORE, 0);
     tickscope_channel *cut = tickscope_open("cut", TICKSCOPE_BEFORE, TICKSCOPE_FULL);
     tickscope_channel *sent = tickscope_open("sent", TICKSCOPE_BEFORE, TICKSCOPE_FULL);
@@ -20,7 +21,8 @@ int main(int argc, char **argv) {
     tickscope_channel *stored = tickscope_open("stored", TICKSCOPE_AFTER, 0);
     for (int64_t number = 0; number < count; number++) {
         char name[64];
-        snprintf(name, sizeof name, "order number %lld of many", (long long)number);
+        if (argc > 3) snprintf(name, sizeof name, "%s", argv[2 + number]);
+        else snprintf(name, sizeof name, "order number %lld of many", (long long)number);
         int64_t order = tickscope_keep_id_text(name), first = number * PACKETS;
         struct tickscope_extra extra = {0, 0, 0, 0, 0};
         tickscope_stamp(placed, order);

@@ -17,7 +17,9 @@
 //!
 //! Guarantees: a row is linked, or counted by why it is not ([`LinkCounts`]): an offset below 0, an offset that either
 //! point stamped more than once (a retransmission, say), or none that reaches it; a part that says no parent, or
-//! several, or whose whole nobody stamped. Deliberately absent: rows for offsets of the second point, or wholes, that
+//! several, or whose whole nobody stamped, or somebody more than once: nothing tells which of these stamps a part is
+//! of, nor, before a whole that parts become, which stamp of a part went into it. Deliberately absent: rows for offsets
+//! of the second point, or wholes, that
 //! no row of the first belongs to; such wholes are counted.
 
 use std::collections::{HashMap, HashSet};
@@ -40,6 +42,9 @@ pub struct LinkCounts {
     /// Keys stamped more than once at the first point, or whose offset at the second was; parts that say several
     /// parents.
     pub repeated: u64,
+    /// Parts of which nothing tells which stamp of their whole is theirs: it was stamped more than once, two things
+    /// have its id or theirs, or they were stamped more than once before they became it.
+    pub untold: u64,
     /// Parts that say no parent.
     pub unsaid: u64,
     /// Wholes that no part names; `None`: parts named more of them than could be remembered.
@@ -148,34 +153,34 @@ impl<S: StampSource> Joiner<'_, S> {
                 let offsets: Vec<Offset> = stamped.iter().map(|&(id, mark)| offset_of(id, mark)).collect();
                 self.reached_by(number, edge, &kinds, &offsets, counts)?
             } else {
-                let parts = stamped.iter().map(|&(id, mark)| (mark != Mark::Unseen).then_some(id)).collect::<Vec<_>>();
-                self.wholes_of(near, &kinds, &parts, counts)?
+                self.wholes_of(edge, &kinds, &stamped, counts)?
             };
-            let set = self.linked_set(edge.far(), &kinds, &found)?;
+            let mut set = self.linked_set(edge.far(), &kinds, &found)?;
             if edge.by != Match::Range {
-                self.count_wholes(number, edge.far(), &set, (&kinds, &found), counts);
+                self.count_wholes(number, edge.far(), &mut set, (&kinds, &found), counts);
             }
             linked.sets.push(set);
         }
         Ok(linked)
     }
 
-    /// By key: the whole that it is part of, by the parent that its stamps at `near` say.
+    /// By key: the whole that it is part of, by the parent that its stamps at the edge's end of the parts say.
     fn wholes_of(
         &mut self,
-        near: usize,
+        edge: &Edge,
         kinds: &[i32],
-        parts: &[Option<i64>],
+        parts: &[(i64, Mark)],
         counts: &mut LinkCounts,
     ) -> Result<Vec<Option<i64>>, S::Error> {
-        let keys = || kinds.iter().zip(parts).map(|(&kind, part)| Some((kind, (*part)?)));
-        let mut wanted: Vec<(i32, i64)> = keys().flatten().collect();
+        let keys = || kinds.iter().zip(parts).map(|(&kind, part)| ((kind, part.0), part.1));
+        let mut wanted: Vec<(i32, i64)> =
+            keys().filter(|(_, mark)| *mark != Mark::Unseen).map(|(key, _)| key).collect();
         wanted.sort_unstable();
         wanted.dedup();
         let ids = || wanted.iter().map(|wanted| wanted.1);
         let mut said: Vec<Said> = vec![Said::Nothing; wanted.len()];
         if let (Some(first), Some(last)) = (ids().min(), ids().max()) {
-            self.source.read(near, first..=last, Columns::KeysAndParents, &mut |stamps| {
+            self.source.read(edge.near(), first..=last, Columns::KeysAndParents, &mut |stamps| {
                 for (index, &id) in stamps.ids().iter().enumerate() {
                     let Some(parent) = stamps.parent(index) else { continue };
                     let (kind, last) = (stamps.kind(index), stamps.lasts().map_or(id, |lasts| lasts[index]));
@@ -185,34 +190,46 @@ impl<S: StampSource> Joiner<'_, S> {
                 }
             })?;
         }
-        let whole = |key: Option<(i32, i64)>| match said[wanted.binary_search(&key?).ok()?] {
-            Said::One(whole) => Some(whole),
-            Said::Nothing => {
-                counts.unsaid += 1;
-                None
-            }
-            Said::Several => {
-                counts.repeated += 1;
-                None
-            }
+        // A part that is stamped again comes from the same whole, but becomes one by one of its stamps. Whoever has the
+        // id of two things is neither for certain.
+        let is_untold = |mark: Mark| mark == Mark::SeveralUntold || edge.by == Match::FanIn && mark.is_several();
+        let whole = |(key, mark): ((i32, i64), Mark)| {
+            let said = if mark == Mark::Unseen { None } else { wanted.binary_search(&key).ok().map(|at| said[at]) };
+            let why = match said? {
+                Said::One(whole) if !is_untold(mark) => return Some(whole),
+                Said::One(_) => &mut counts.untold,
+                Said::Nothing => &mut counts.unsaid,
+                Said::Several => &mut counts.repeated,
+            };
+            *why += 1;
+            None
         };
         Ok(keys().map(whole).collect())
     }
 
-    /// Counts which of the wholes that parts named were stamped, and remembers them.
+    /// Counts which of the wholes that parts named were stamped, and remembers them; parts lose one that was stamped
+    /// more than once.
     fn count_wholes(
         &mut self,
         number: usize,
         far: usize,
-        set: &LinkedSet,
+        set: &mut LinkedSet,
         (kinds, wholes): (&[i32], &[Option<i64>]),
         counts: &mut LinkCounts,
     ) {
-        for ((&kind, whole), row) in kinds.iter().zip(wholes).zip(&set.rows) {
+        let LinkedSet { rows, traces, .. } = set;
+        for ((&kind, whole), row) in kinds.iter().zip(wholes).zip(rows) {
             let Some(whole) = *whole else { continue };
-            let marked = |row: usize| set.traces.marks(row).is_some_and(|marks| marks.points()[far] != Mark::Unseen);
-            let stamped = row.is_some_and(|row| set.traces.points()[far].get(row).is_some() || marked(row));
-            *(if stamped { &mut counts.matched } else { &mut counts.unreached }) += 1;
+            let once = |row: usize| if traces.points()[far].get(row).is_some() { Mark::Once } else { Mark::Unseen };
+            let mark = |row: usize| traces.marks(row).map_or(once(row), |marks| marks.points()[far]);
+            match row.map_or(Mark::Unseen, mark) {
+                Mark::Unseen => counts.unreached += 1,
+                Mark::Once | Mark::OnceUntold => counts.matched += 1,
+                Mark::ByTime | Mark::ByThread | Mark::ByAttempt | Mark::SeveralUntold => {
+                    counts.untold += 1;
+                    *row = None;
+                }
+            }
             let forget = match self.named.get_mut(&number) {
                 Some(named) => {
                     named.insert((kind, whole));
