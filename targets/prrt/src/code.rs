@@ -7,17 +7,15 @@
 
 use std::collections::HashMap;
 
-use reed_solomon_erasure::galois_8::ReedSolomon;
+use reed_solomon_erasure::galois_8::{ReedSolomon, div, mul, mul_slice_xor};
 
 use crate::Error;
 use crate::packet::LENGTH_BYTES;
 
 /// Packets of a block at most, parity included: an index is a byte, and the field has 256 elements.
 pub const MOST_PACKETS: usize = 255;
-/// Codes that are kept ready, and bytes of what they keep of decodings, a matrix of k by k each: beyond that all are
-/// made anew.
+/// Codes that are kept ready, 16 KiB each at most: beyond that all are made anew.
 const MOST_CODES: usize = 8;
-const MOST_KEPT_BYTES: usize = 4 << 20;
 
 /// Size of a block, and the schedule of its parity: how many packets follow it at once, and how many each request
 /// brings.
@@ -60,8 +58,8 @@ impl Coding {
         self.schedule[0]
     }
 
-    /// How many parity packets, and after which in all, the request of that number (from 1) brings; `None`: it may not
-    /// ask as often.
+    /// Number of parity packets that the request of that number (from 1) brings; `None`: a block may not have as many
+    /// requests.
     pub fn round(&self, round: u8) -> Option<u8> {
         self.schedule.get(usize::from(round)).copied().filter(|_| round > 0)
     }
@@ -77,22 +75,24 @@ impl Coding {
     }
 }
 
-/// Codes by (k, n), made when they are first needed.
+/// Codes by k, made when they are first needed: the factors of each parity packet, one a source packet.
 #[derive(Default)]
 pub struct Code {
-    codes: HashMap<(u8, u8), ReedSolomon>,
-    /// Bytes that decodings left with the codes at most.
-    kept_bytes: usize,
+    codes: HashMap<u8, Vec<Vec<u8>>>,
 }
 
 impl Code {
-    fn of(&mut self, k: u8, n: u8) -> &ReedSolomon {
-        let is_full = self.codes.len() >= MOST_CODES && !self.codes.contains_key(&(k, n));
-        if is_full || self.kept_bytes > MOST_KEPT_BYTES {
-            (self.codes, self.kept_bytes) = (HashMap::new(), 0);
+    fn factors(&mut self, k: u8, n: u8) -> &[Vec<u8>] {
+        let parity = usize::from(n - k);
+        if self.codes.get(&k).is_none_or(|factors| factors.len() < parity) {
+            if self.codes.len() >= MOST_CODES {
+                self.codes.clear();
+            }
+            // Further requests want further packets.
+            let most = parity.next_power_of_two().min(MOST_PACKETS - usize::from(k));
+            self.codes.insert(k, factors(k, most));
         }
-        let made = || ReedSolomon::new(k.into(), (n - k).into()).expect("a code of 1 to 255 packets with parity");
-        self.codes.entry((k, n)).or_insert_with(made)
+        &self.codes[&k][..parity]
     }
 
     /// Parity packets of a block of `k`, of which `sources` are there.
@@ -102,67 +102,122 @@ impl Code {
     pub fn encode<S: AsRef<[u8]>>(&mut self, k: u8, n: u8, sources: &[S]) -> Vec<Vec<u8>> {
         let longest = sources.iter().map(|source| source.as_ref().len()).max().expect("a block has a packet");
         assert!(sources.len() <= usize::from(k) && n > k, "{} of {k} source packets, n = {n}", sources.len());
-        let bytes = longest + LENGTH_BYTES;
-        let mut shards = Vec::with_capacity(usize::from(k) * bytes);
-        for (index, source) in sources.iter().enumerate() {
-            add_shard(source.as_ref(), &mut shards);
-            shards.resize((index + 1) * bytes, 0);
+        let factors = self.factors(k, n);
+        let mut parity = vec![vec![0; LENGTH_BYTES + longest]; factors.len()];
+        for (index, source) in sources.iter().map(AsRef::as_ref).enumerate() {
+            for (factors, sum) in factors.iter().zip(&mut parity) {
+                let (length, bytes) = sum.split_at_mut(LENGTH_BYTES);
+                add(factors[index], &length_of(source), length);
+                add(factors[index], source, bytes);
+            }
         }
-        shards.resize(usize::from(k) * bytes, 0);
-        let shards: Vec<&[u8]> = shards.chunks_exact(bytes).collect();
-        let mut parity = vec![vec![0; bytes]; (n - k).into()];
-        self.of(k, n).encode_sep(&shards, &mut parity).expect("shards of one length");
         parity
     }
 
     /// Puts what is missing in place of `None` among the first `k` of the packets: payloads, then parity. `filled` of
     /// the source packets exist. Answers which were recovered; `None`: they are too few, or no such code made them.
     pub fn recover(&mut self, k: u8, filled: u8, packets: &mut [Option<Vec<u8>>]) -> Option<Vec<u8>> {
-        let [sources, n] = [usize::from(k), packets.len()];
-        let missing: Vec<u8> = (0..filled).filter(|index| packets[usize::from(*index)].is_none()).collect();
-        let bytes = packets[sources..].iter().flatten().map(Vec::len).next()?;
-        let fits = |(index, packet): (usize, &Option<Vec<u8>>)| {
-            packet.as_ref().is_none_or(|packet| {
-                if index < sources { packet.len() + LENGTH_BYTES <= bytes } else { packet.len() == bytes }
-            })
-        };
-        if !packets.iter().enumerate().all(fits) {
+        let n = packets.len() as u8;
+        let (sources, parity) = packets.split_at(k.into());
+        let missing: Vec<u8> = (0..filled).filter(|index| sources[usize::from(*index)].is_none()).collect();
+        let longest = parity.iter().flatten().next()?.len().checked_sub(LENGTH_BYTES)?;
+        let are_sources = sources.iter().flatten().all(|packet| packet.len() <= longest);
+        if !are_sources || !parity.iter().flatten().all(|packet| packet.len() == LENGTH_BYTES + longest) {
             return None;
         }
-        let (mut shards, mut are_known, mut lacking) = (Vec::with_capacity(n * bytes), Vec::with_capacity(n), sources);
-        for (index, packet) in packets.iter().enumerate() {
-            // More than k packets the code would not look at.
-            let is_empty = (usize::from(filled)..sources).contains(&index);
-            let is_known = lacking > 0 && (packet.is_some() || is_empty);
-            match packet.as_deref().filter(|_| is_known) {
-                Some(payload) if index < sources => add_shard(payload, &mut shards),
-                Some(parity) => shards.extend(parity),
-                None => {}
-            }
-            shards.resize((index + 1) * bytes, 0);
-            are_known.push(is_known);
-            lacking -= usize::from(is_known);
+        let parity: Vec<Parity<'_>> = std::iter::zip(parity, self.factors(k, n))
+            .filter_map(|(packet, factors)| Some(Parity { packet: packet.as_ref()?, factors }))
+            .take(missing.len())
+            .collect();
+        if parity.len() < missing.len() {
+            return None;
         }
-        let mut slices: Vec<(&mut [u8], bool)> = shards.chunks_exact_mut(bytes).zip(are_known).collect();
-        self.kept_bytes += sources * sources;
-        self.of(k, n as u8).reconstruct_data(&mut slices).ok()?;
-        for index in missing.iter().map(|index| usize::from(*index)) {
-            packets[index] = Some(payload(&shards[index * bytes..(index + 1) * bytes])?);
+        let sums = solved(&missing, sources, &parity, longest);
+        let recovered = sums.into_iter().map(|(length, bytes)| payload(length, bytes)).collect::<Option<Vec<_>>>()?;
+        for (index, payload) in missing.iter().zip(recovered) {
+            packets[usize::from(*index)] = Some(payload);
         }
         Some(missing)
     }
 }
 
-/// Adds a payload as the code takes it: its length before it; zeros behind it are still to come.
-fn add_shard(payload: &[u8], bytes: &mut Vec<u8>) {
-    bytes.extend((payload.len() as u16).to_be_bytes());
-    bytes.extend(payload);
+/// A parity packet: the sum of the source packets, each multiplied by its factor.
+struct Parity<'a> {
+    packet: &'a [u8],
+    factors: &'a [u8],
 }
 
-fn payload(shard: &[u8]) -> Option<Vec<u8>> {
-    let (length, rest) = shard.split_at_checked(LENGTH_BYTES)?;
-    let (payload, zeros) = rest.split_at_checked(u16::from_be_bytes([length[0], length[1]]).into())?;
-    zeros.iter().all(|byte| *byte == 0).then(|| payload.to_vec())
+/// The source packets that are missing, by as many parity packets: their lengths and their bytes, with zeros behind.
+/// The matrix that is inverted for it is no larger than they are many.
+fn solved(
+    missing: &[u8],
+    sources: &[Option<Vec<u8>>],
+    parity: &[Parity<'_>],
+    longest: usize,
+) -> Vec<([u8; LENGTH_BYTES], Vec<u8>)> {
+    let of_missing = |parity: &Parity<'_>| missing.iter().map(|index| parity.factors[usize::from(*index)]).collect();
+    let inverse = inverted(parity.iter().map(of_missing).collect());
+    let mut sums = vec![([0; LENGTH_BYTES], vec![0; longest]); missing.len()];
+    for (index, source) in sources.iter().enumerate().filter_map(|(index, source)| Some((index, source.as_ref()?))) {
+        for (row, (length, bytes)) in inverse.iter().zip(&mut sums) {
+            let products = row.iter().zip(parity).map(|(factor, parity)| mul(*factor, parity.factors[index]));
+            let factor = products.fold(0, |sum, product| sum ^ product);
+            add(factor, &length_of(source), length);
+            add(factor, source, bytes);
+        }
+    }
+    for (at, parity) in parity.iter().enumerate() {
+        for (row, (length, bytes)) in inverse.iter().zip(&mut sums) {
+            add(row[at], &parity.packet[..LENGTH_BYTES], length);
+            add(row[at], &parity.packet[LENGTH_BYTES..], bytes);
+        }
+    }
+    sums
+}
+
+/// The factors of a code: its parity of packets that together are the identity.
+fn factors(k: u8, parity: usize) -> Vec<Vec<u8>> {
+    let code = ReedSolomon::new(k.into(), parity).expect("a code of 1 to 255 packets with parity");
+    let unit = |at: u8| (0..k).map(|index| u8::from(index == at)).collect();
+    let identity: Vec<Vec<u8>> = (0..k).map(unit).collect();
+    let mut factors = vec![vec![0; k.into()]; parity];
+    code.encode_sep(&identity, &mut factors).expect("packets of one length");
+    factors
+}
+
+/// The inverse of a square part of a code's factors: no such part is singular, so no pivot is 0.
+fn inverted(mut matrix: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    for at in 0..matrix.len() {
+        let mut pivot = std::mem::take(&mut matrix[at]);
+        let scale = div(1, std::mem::replace(&mut pivot[at], 1));
+        pivot.iter_mut().for_each(|factor| *factor = mul(scale, *factor));
+        for row in matrix.iter_mut().filter(|row| !row.is_empty()) {
+            let factor = std::mem::take(&mut row[at]);
+            add(factor, &pivot, row);
+        }
+        matrix[at] = pivot;
+    }
+    matrix
+}
+
+/// Adds a multiple to a sum that is as long, or longer.
+fn add(factor: u8, bytes: &[u8], sum: &mut [u8]) {
+    if !bytes.is_empty() {
+        mul_slice_xor(factor, bytes, &mut sum[..bytes.len()]);
+    }
+}
+
+/// Length of a payload, as the code has it before its bytes; zeros follow them.
+fn length_of(payload: &[u8]) -> [u8; LENGTH_BYTES] {
+    (payload.len() as u16).to_be_bytes()
+}
+
+fn payload(length: [u8; LENGTH_BYTES], mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let length = u16::from_be_bytes(length).into();
+    let is_payload = bytes.get(length..)?.iter().all(|byte| *byte == 0);
+    bytes.truncate(length);
+    bytes.shrink_to_fit();
+    is_payload.then_some(bytes)
 }
 
 #[cfg(test)]
@@ -170,15 +225,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decodings_of_many_codes_and_losses_leave_little_memory() {
+    fn codes_of_many_sizes_leave_little_memory() {
         let mut code = Code::default();
-        let parity = code.encode(20, 21, &[b"a payload"]).remove(0);
-        for lost in (0..600).flat_map(|_| 0..20_u8) {
-            let sources = (0..20).map(|index| (index != lost).then(Vec::new));
-            let mut packets: Vec<Option<Vec<u8>>> = sources.chain([Some(parity.clone())]).collect();
-            assert!(code.recover(20, 20, &mut packets).is_some() || lost > 0);
-            assert!(code.kept_bytes <= MOST_KEPT_BYTES + 20 * 20, "{}", code.kept_bytes);
-        }
         for k in 1..=40 {
             code.encode(k, k + 1, &[b"a payload"]);
             assert!(code.codes.len() <= MOST_CODES, "{}", code.codes.len());

@@ -120,8 +120,10 @@ fn a_parity_packet_is_the_same_however_many_a_block_has() {
     for k in [1, 2, 7, 30, 128] {
         let sources = payloads(&mut random, k, 40);
         let all = code.encode(k, 200, &sources);
+        let mut growing = Code::default();
         for n in [k + 1, k + 3, 180] {
             assert_eq!(code.encode(k, n, &sources), all[..usize::from(n - k)], "({k}, {n})");
+            assert_eq!(growing.encode(k, n, &sources), all[..usize::from(n - k)], "({k}, {n}), made for fewer before");
         }
     }
 }
