@@ -10,40 +10,51 @@ use tickscope_prrt::{Feedback, Header, Packet, PacketKind};
 
 const WITHIN: Duration = Duration::from_secs(60);
 
-fn prrt(words: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_prrt"));
-    command.args(words).env_remove("TICKSCOPE_DIR").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+/// A program that ends with its test, however that ends.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // One that was waited for is let alone: its number may be another's by now.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
 }
 
-/// What a program printed, once it ended.
-fn ended(mut child: Child) -> (Option<i32>, String, String) {
+fn prrt(words: &[&str]) -> Program {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prrt"));
+    command.args(words).env_remove("TICKSCOPE_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
+    Program(command.spawn().unwrap())
+}
+
+/// Exit code and output of a program, once it ended.
+fn ended(mut program: Program) -> (Option<i32>, String, String) {
     let (mut out, mut err) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    (child.wait().unwrap().code(), out, err)
+    program.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    program.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    (program.0.wait().unwrap().code(), out, err)
 }
 
 /// A receiver that listens, and its port.
-fn receiver(words: &[&str]) -> (Child, String) {
+fn receiver(words: &[&str]) -> (Program, String) {
     let table = if words.contains(&"tcp") { "/proc/net/tcp" } else { "/proc/net/udp" };
     let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    let mut child = prrt(&[&["receiver", "127.0.0.1", &port.to_string()], words].concat());
+    let mut program = prrt(&[&["receiver", "127.0.0.1", &port.to_string()], words].concat());
     let listens = || {
         let place = format!(":{port:04X} ");
         std::fs::read_to_string(table).unwrap().lines().any(|line| line.contains(&place))
     };
     let until = Instant::now() + WITHIN;
     while !listens() {
-        assert!(child.try_wait().unwrap().is_none() && Instant::now() < until, "the receiver does not listen");
+        assert!(program.0.try_wait().unwrap().is_none() && Instant::now() < until, "the receiver does not listen");
         std::thread::sleep(Duration::from_millis(2));
     }
-    (child, port.to_string())
+    (program, port.to_string())
 }
 
-fn stopped(child: Child) -> Value {
+fn stopped(program: Program) -> Value {
     // SAFETY: the process is this test's own child, and was not waited for.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-    let (code, out, err) = ended(child);
+    unsafe { libc::kill(program.0.id() as i32, libc::SIGTERM) };
+    let (code, out, err) = ended(program);
     assert_eq!(code, Some(0), "{err}");
     serde_json::from_str(&out).unwrap()
 }
@@ -58,6 +69,18 @@ fn transfer(sender_words: &[&str], receiver_words: &[&str]) -> (Value, Value) {
 
 fn count(counts: &Value, name: &str) -> u64 {
     counts[name].as_u64().unwrap_or_else(|| panic!("{name} of {counts}"))
+}
+
+#[test]
+fn e2e_a_test_that_fails_leaves_no_receiver_running() {
+    let (program, port) = receiver(&[]);
+    let place = format!("/proc/{}", program.0.id());
+    assert!(std::path::Path::new(&place).exists());
+    let failed = std::panic::catch_unwind(move || {
+        let _program = program;
+        std::panic::resume_unwind(Box::new("it fails"));
+    });
+    assert!(failed.is_err() && !std::path::Path::new(&place).exists(), "the receiver on port {port} is there");
 }
 
 #[test]
@@ -133,25 +156,25 @@ impl Forger {
 
 #[test]
 fn e2e_a_payload_that_is_handed_over_after_its_deadline_is_counted_as_late() {
-    let (child, port) = receiver(&[]);
+    let (program, port) = receiver(&[]);
     let forger = Forger::of(&port);
     // By the first packet the sender's clock is at a thousand seconds at least; the second had a microsecond from 0 on.
     let (base, sequence) = (1, 1);
     forger.send(Header { sent_ns: 1_000_000_000_000, ..PLAIN });
     forger.send(Header { base, sequence, left_us: 1, ..PLAIN });
     forger.until_taken(1);
-    let counts = stopped(child);
+    let counts = stopped(program);
     let told = ["delivered", "late", "undecided"].map(|name| count(&counts, name));
     assert_eq!(told, [2, 1, 1], "of the first nothing but a round trip could say how old it is: {counts}");
 }
 
-/// Of a block of four, which lacks three.
+/// Header of a block of four, which lacks three.
 const LACKING: Header = Header { k: 4, n: 12, filled: 4, ..PLAIN };
 
 #[test]
 fn e2e_who_forges_an_address_has_three_times_the_bytes_sent_there_at_most() {
     // More is asked for at once, and once: no round trip is known.
-    let (child, port) = receiver(&["--reordered-ms", "0", "--feedback-ms", "0"]);
+    let (program, port) = receiver(&["--reordered-ms", "0", "--feedback-ms", "0"]);
     let [sender, other] = [Forger::of(&port), Forger::of(&port)];
     for sequence in 0..20 {
         sender.send_with(Header { base: 4 * sequence, sequence, ..LACKING }, &[0; 1000]);
@@ -160,7 +183,7 @@ fn e2e_who_forges_an_address_has_three_times_the_bytes_sent_there_at_most() {
     let sent = other.send(Header { base: 80, sequence: 20, ..LACKING });
     let (feedback, answered) = other.heard();
     assert_eq!((feedback.echo, feedback.blocks.len()), (20, 0));
-    stopped(child);
+    stopped(program);
     other.0.set_nonblocking(true).unwrap();
     let rest: usize = std::iter::from_fn(|| other.0.recv(&mut [0; 2000]).ok()).sum();
     assert!(answered + rest <= 3 * sent, "{answered} and {rest} bytes for {sent}");
@@ -168,14 +191,14 @@ fn e2e_who_forges_an_address_has_three_times_the_bytes_sent_there_at_most() {
 
 #[test]
 fn e2e_one_forged_packet_far_ahead_has_nothing_refused_that_follows() {
-    let (child, port) = receiver(&[]);
+    let (program, port) = receiver(&[]);
     let [sender, other] = [Forger::of(&port), Forger::of(&port)];
     sender.send(PLAIN);
     sender.until_taken(0);
     other.send(Header { sequence: 1 << 60, base: 1 << 50, ..PLAIN });
     sender.send(Header { sequence: 1, base: 1, ..PLAIN });
     sender.until_taken(1);
-    let counts = stopped(child);
+    let counts = stopped(program);
     let told = ["sources", "leaps", "stale", "too_late"].map(|name| count(&counts, name));
     assert_eq!(told, [2, 1, 0, 0], "{counts}");
 }
@@ -197,7 +220,7 @@ fn e2e_a_receiver_hands_over_in_each_of_its_three_ways_whatever_is_lost() {
 
 #[test]
 fn e2e_a_receiver_is_not_impressed_by_what_is_no_packet() {
-    let (child, port) = receiver(&[]);
+    let (program, port) = receiver(&[]);
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     for length in [0, 1, 43, 44, 200, 1472, 1473, 9000] {
         stranger.send_to(&vec![b'P'; length], ("127.0.0.1", port.parse().unwrap())).unwrap();
@@ -205,7 +228,7 @@ fn e2e_a_receiver_is_not_impressed_by_what_is_no_packet() {
     // All that was sent before lies in the socket once this is there: the sender's end says that it was answered.
     let (code, out, err) = ended(prrt(&["sender", "127.0.0.1", &port, "--rate", "100", "--seconds", "0.1"]));
     assert_eq!(code, Some(0), "{err}");
-    let (sender, receiver) = (serde_json::from_str::<Value>(&out).unwrap(), stopped(child));
+    let (sender, receiver) = (serde_json::from_str::<Value>(&out).unwrap(), stopped(program));
     if count(&sender, "feedback") > 0 {
         assert_eq!(count(&receiver, "malformed"), 8, "{receiver}");
     }
