@@ -62,11 +62,16 @@ fn coded(k: u8, parity: u8, seed: u64) {
 }
 
 fn searched() -> Result<(), Box<dyn Error>> {
-    let bursts = LossModel { good_to_bad: 0.01, bad_to_good: 0.5, lost_in_good: 0.0, lost_in_bad: 1.0 };
+    let channel =
+        |good_to_bad, bad_to_good, lost_in_bad| LossModel { good_to_bad, bad_to_good, lost_in_good: 0.0, lost_in_bad };
+    let (bursts, third, slow) = (channel(0.01, 0.5, 1.0), channel(0.005, 0.05, 0.3), channel(0.0005, 0.0045, 0.3));
     for (name, loss, deadline_ns) in [
         ("independent, 100 ms", LossModel::independent(0.03)?, 100e6),
         ("bursts, 100 ms", bursts, 100e6),
         ("independent, 250 ms", LossModel::independent(0.03)?, 250e6),
+        ("a third lost in bad times, 100 ms", third, 100e6),
+        ("a third lost in bad times, 250 ms", third, 250e6),
+        ("a third lost in rare and long bad times, 250 ms", slow, 250e6),
     ] {
         let demand = Demand { residual_loss: 1e-4, deadline_ns, interval_ns: 1e6, packet_bits: 9600.0, rate_bps: 1e9 };
         let next_ns = Some(demand.interval_ns);
@@ -79,6 +84,7 @@ fn searched() -> Result<(), Box<dyn Error>> {
             next_ns,
             requests_lost: 0.001,
         };
+        search(&demand, &path)?;
         let search_ns = median_ns(|_| drop(black_box(search(black_box(&demand), black_box(&path)))));
         println!("{{\"search\": \"{name}\", \"search_ns\": {search_ns}}}");
     }
