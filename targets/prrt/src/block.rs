@@ -3,7 +3,7 @@
 use crate::packet::{BlockState, Header, PacketKind};
 use crate::sender_clock::Deadline;
 
-/// What a packet leaves out of the time that is left: less than a microsecond.
+/// Time that a packet leaves out of what is left: less than a microsecond.
 const FLOORED_NS: i64 = 999;
 
 /// Blocks that either end holds at most.
@@ -19,21 +19,21 @@ pub(crate) struct Block {
     /// Source packets that exist; 0: not known yet.
     pub filled: u8,
     pub packets: Vec<Option<Vec<u8>>>,
-    /// By index: it came.
+    /// Arrival, by index.
     there: Vec<bool>,
-    /// By index of a source packet: it was handed over.
+    /// Hand-over to the application, by index of a source packet.
     pub handed: Vec<bool>,
-    /// By index: the deadline that it said, by the sender's clock, of what came.
+    /// Deadline by the sender's clock, by index, as the packets that came say it.
     deadlines_ns: Vec<Option<i64>>,
     /// The latest deadline of its packets that came.
     pub expires_ns: i64,
     /// The longest time to a deadline that a packet of the connection had so far: nearly all of it.
     longest_left_ns: i64,
-    /// How often more of it was asked for.
+    /// Number of requests for more of it so far.
     pub asked: u8,
-    /// When to ask; `i64::MAX`: not any more.
+    /// Time of the next request; `i64::MAX`: there is none.
     pub ask_ns: i64,
-    /// Nothing more is to be had of it.
+    /// End of the block: nothing more is to be had of it.
     pub is_over: bool,
     /// No answer to a request can be in time or enough.
     pub is_hopeless: bool,
@@ -122,8 +122,8 @@ impl Block {
         self.deadlines_ns.iter().flatten().copied().max()
     }
 
-    /// When nothing of it can come in time any more. Parity and the last payload have the last deadline; as long as
-    /// neither came, a payload may come that was submitted a whole deadline after the others.
+    /// Time from which on nothing of it can come in time. Parity and the last payload have the last deadline; as long
+    /// as neither came, a payload may come that was submitted a whole deadline after the others.
     pub fn forgotten_ns(&self) -> i64 {
         let last = usize::from(self.sources()) - 1;
         let is_known = self.there[last] || self.there[self.k.into()..].contains(&true);

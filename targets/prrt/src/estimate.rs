@@ -11,7 +11,7 @@ use crate::{Feedback, LossModel};
 
 /// Packets that an estimate looks back over, at least.
 const WINDOW: u64 = 4000;
-/// How slowly a channel may change at most: windows are too short for what takes longer.
+/// Lambda of the slowest channel: windows are too short for what takes longer.
 const MOST_LAMBDA: f64 = 0.995;
 /// Feedbacks that are remembered at most.
 const MOST_SNAPSHOTS: usize = 1024;
@@ -115,7 +115,7 @@ mod tests {
     use crate::LossProcess;
     use crate::seen::Seen;
 
-    /// What is fitted to 400 windows of a channel.
+    /// Model that is fitted to 400 windows of a channel.
     fn fitted(model: LossModel) -> LossModel {
         let (mut process, mut seen, mut estimate) = (LossProcess::new(model, 40), Seen::new(), LossEstimate::new());
         for sequence in 0..400 * SPREAD {

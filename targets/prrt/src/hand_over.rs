@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::Delivery;
 
-/// How the application comes by a payload.
+/// Way of a payload to the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HandOver {
     /// Its thread sleeps on a condition variable until one is there.

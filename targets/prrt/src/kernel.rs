@@ -33,7 +33,7 @@ const MOST_AWAITED: usize = 256;
 /// Room for the headers of a link, and of its tunnels, before a datagram that comes back.
 const ECHO_BYTES: usize = MOST_DATAGRAM_BYTES + 256;
 
-/// What became of the stamps that were asked for.
+/// Outcome of the stamps that were asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelCounts {
     /// They came, and are stamps of a point.

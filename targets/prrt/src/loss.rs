@@ -8,13 +8,13 @@ use crate::Error;
 /// Probabilities of a channel of two states; all from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LossModel {
-    /// From good to bad, between two packets.
+    /// Probability to turn from good to bad between two packets.
     pub good_to_bad: f64,
-    /// From bad to good.
+    /// Probability to turn from bad to good.
     pub bad_to_good: f64,
-    /// That a packet is lost while the channel is good.
+    /// Probability that a packet is lost while the channel is good.
     pub lost_in_good: f64,
-    /// The same while it is bad.
+    /// Probability that a packet is lost while it is bad.
     pub lost_in_bad: f64,
 }
 
@@ -44,7 +44,7 @@ impl LossModel {
         (1.0 - bad) * self.lost_in_good + bad * self.lost_in_bad
     }
 
-    /// How likely the packet after a lost one is lost.
+    /// Probability that the packet after a lost one is lost.
     pub fn after_a_loss(&self) -> f64 {
         let (bad, lost) = (self.bad_share(), [self.lost_in_good, self.lost_in_bad]);
         let from_good = (1.0 - self.good_to_bad) * lost[0] + self.good_to_bad * lost[1];
@@ -82,7 +82,7 @@ impl LossProcess {
         Self { model, random: SplitMix::new(seed), is_bad: false }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns whether the next packet is lost.
     pub fn loses(&mut self) -> bool {
         let (lost, leaves) = match self.is_bad {
             true => (self.model.lost_in_bad, self.model.bad_to_good),

@@ -26,7 +26,7 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 const MILLISECOND_NS: f64 = 1e6;
 /// Bytes of a payload's id, which it begins with; the rest is drawn from it.
 const ID_BYTES: usize = 8;
-/// Where the time stands in a payload that has it.
+/// Place of the time in a payload that has it.
 const TIME: std::ops::Range<usize> = ID_BYTES..ID_BYTES + 8;
 /// Payloads that wait for the application at most.
 const QUEUED: usize = 4096;
@@ -52,7 +52,7 @@ struct SenderOptions {
     address: String,
     /// Its port
     port: u16,
-    /// What carries the payloads
+    /// Protocol that carries the payloads
     #[arg(long, value_enum, default_value = "prrt")]
     over: Over,
     /// Payloads a second
@@ -97,7 +97,7 @@ struct SenderOptions {
     /// Put the time of CLOCK_MONOTONIC into each payload, for a receiver of this kernel with --own-clock
     #[arg(long)]
     own_clock: bool,
-    /// Of how many packets the kernel stamps one, PRRT's alone; 0: none
+    /// Stamps of the kernel: of one packet in this many, PRRT's alone; 0: none
     #[arg(long, default_value_t = 0)]
     kernel: u64,
     #[arg(long, value_enum, default_value = "poll")]
@@ -110,7 +110,7 @@ struct ReceiverOptions {
     address: String,
     /// Port to listen at
     port: u16,
-    /// What carries the payloads
+    /// Protocol that carries the payloads
     #[arg(long, value_enum, default_value = "prrt")]
     over: Over,
     /// Share of packets that the kernel is to lose on this socket, of any protocol
@@ -134,13 +134,13 @@ struct ReceiverOptions {
     /// Seed of the losses
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How the application comes by a payload
+    /// Way of a payload to the application
     #[arg(long, value_enum, default_value = "condvar")]
     hand_over: HandOver,
     /// Print how long payloads took by CLOCK_MONOTONIC, without any point: of a sender of this kernel with --own-clock
     #[arg(long)]
     own_clock: bool,
-    /// Of how many packets the kernel's stamp is filed for one, PRRT's alone; 0: none
+    /// Stamps of the kernel: of one packet in this many, PRRT's alone; 0: none
     #[arg(long, default_value_t = 0)]
     kernel: u64,
     #[arg(long, value_enum, default_value = "poll")]
@@ -172,11 +172,11 @@ impl Over {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum HandOver {
-    /// By a condition variable, on which its thread sleeps
+    /// A condition variable, on which its thread sleeps
     Condvar,
-    /// By a ring, at which its thread looks again and again
+    /// A ring, at which its thread looks again and again
     Spin,
-    /// By a call, on the transport's thread
+    /// A call, on the transport's thread
     Inline,
 }
 
@@ -312,7 +312,7 @@ fn way_ns(way_ms: Option<f64>) -> io::Result<Option<i64>> {
     way_ms.map(|way_ms| ns("--way-ms", way_ms, MILLISECOND_NS)).transpose()
 }
 
-/// When payloads are due, from now on.
+/// Schedule of the payloads, from now on.
 fn due_ticks(options: &SenderOptions, clock: &Stopwatch) -> io::Result<DueTicks> {
     let (start, seconds_ns) = (clock.now(), ns("--seconds", options.seconds, 1e9)?);
     let rate = EventRate::per_second(options.rate).map_err(io::Error::other)?;
@@ -372,7 +372,7 @@ struct Adaptation {
     choices: u64,
     infeasible: u64,
     last: Option<Result<CodingChoice, String>>,
-    /// What the sender had counted when the first choice was made.
+    /// Counts of the sender when the first choice was made.
     before: SenderCounts,
 }
 
@@ -457,9 +457,9 @@ struct Taken {
     delivered: u64,
     recovered: u64,
     corrupt: u64,
-    /// With a time in them that nobody asked for here, or without one that was.
+    /// Payloads with a time in them that nobody asked for here, or without one that was.
     one_sided_clock: u64,
-    /// By the application's own clock, where that was asked for.
+    /// Delays by the application's own clock, where that was asked for.
     delays_ns: Vec<i64>,
 }
 

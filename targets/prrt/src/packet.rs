@@ -18,7 +18,7 @@ use crate::code::MOST_PACKETS;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 44;
-/// What an Ethernet frame of 1500 bytes carries over IPv4.
+/// Bytes that an Ethernet frame of 1500 carries over IPv4.
 pub const MOST_DATAGRAM_BYTES: usize = 1472;
 /// The longest payload: parity covers its length as well.
 pub const MOST_PAYLOAD_BYTES: usize = MOST_DATAGRAM_BYTES - HEADER_BYTES - LENGTH_BYTES;
@@ -48,11 +48,11 @@ pub enum PacketKind {
     Source = 0,
     /// A parity packet of a block.
     Parity = 1,
-    /// From the receiver: state of the channel and of blocks.
+    /// State of the channel and of blocks, from the receiver.
     Feedback = 2,
 }
 
-/// What each packet begins with.
+/// First 44 bytes of each packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Kind of the packet.
@@ -73,7 +73,7 @@ pub struct Header {
     pub base: u64,
     /// Packets that were sent before it.
     pub sequence: u64,
-    /// When it was sent, by the sender's clock.
+    /// Time of the send, by the sender's clock.
     pub sent_ns: i64,
     /// Shortest round trip that the sender saw, microseconds; 0: none yet.
     pub rtt_us: u32,
@@ -187,7 +187,7 @@ pub struct Feedback {
     pub echo: u64,
     /// The sender's clock in that packet, nanoseconds.
     pub echo_sent_ns: i64,
-    /// How long the receiver had it, nanoseconds of its own clock.
+    /// Time that the receiver had it, nanoseconds of its own clock.
     pub held_ns: u64,
     /// Packets that were settled as received, and the runs that they form: lengths and number of *gaps* between losses.
     pub received: u64,
@@ -209,12 +209,12 @@ pub struct Feedback {
     pub blocks: Vec<BlockState>,
 }
 
-/// What the receiver has of a block.
+/// Packets of a block that the receiver has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockState {
     /// Id of its first source packet.
     pub base: u64,
-    /// How often the receiver asked for more, this one included.
+    /// Number of requests for more so far, this one included.
     pub round: u8,
     /// Packets that it lacks to recover the rest.
     pub needs: u8,

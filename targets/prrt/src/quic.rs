@@ -28,7 +28,7 @@ use crate::rivals::{LOOK, UDP_HEADERS};
 const NAME: &str = "prrt";
 /// Streams that may be open at once: a payload waits for none before the path is full.
 const MOST_STREAMS: u32 = 4096;
-/// How long the other end may take to hear of the connection's end.
+/// Longest wait until the other end hears of the connection's end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A connection to a receiver.

@@ -19,11 +19,11 @@ const MOST_FEEDBACKS: u32 = 64;
 /// section 8.1, before an address is validated; nothing here validates one).
 const ANSWERS: usize = 3;
 
-/// How far a packet may be ahead of all that were taken, in its own number and in its block's, before another one has
-/// to follow it: as far as the numbers go that are remembered ([`Seen`]).
+/// Distance of a packet to all that were taken, in its own number and in its block's, beyond which another one has to
+/// follow it: as far as the numbers go that are remembered ([`Seen`]).
 const MOST_AHEAD: u64 = 1024;
 
-/// How a receiver behaves.
+/// Settings of a receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceiverPlan {
     /// Nanoseconds from one feedback to the next, while packets come.
@@ -78,9 +78,9 @@ pub struct Delivery {
     pub id: u64,
     /// Its bytes, as they were submitted.
     pub payload: Vec<u8>,
-    /// Whether it was recovered instead of received.
+    /// True if it was recovered instead of received.
     pub recovered: bool,
-    /// Whether it is handed over by its deadline.
+    /// Relation of the hand-over to its deadline.
     pub punctuality: Punctuality,
 }
 
@@ -110,7 +110,7 @@ struct Waiting {
     deadline: Deadline,
 }
 
-/// What is known of the sender.
+/// State of the connection with the sender.
 struct Peer {
     session: u32,
     /// Number of the first packet.
@@ -118,7 +118,7 @@ struct Peer {
     seen: Seen,
     clock: SenderClock,
     heard_ns: i64,
-    /// Of the newest packet: its number, its sender's clock, when it came.
+    /// Number of the newest packet, its sender's clock, and the time at which it came.
     newest: (u64, i64, i64),
     rtt_ns: i64,
     feedback_ns: i64,
@@ -268,7 +268,7 @@ impl Receiver {
         }
     }
 
-    /// When something is due next; `None`: nothing is.
+    /// Time at which something is due next; `None`: nothing is.
     pub fn wake_at(&self) -> Option<i64> {
         let peer = self.peer.as_ref()?;
         let feedback = peer.is_due.then_some(peer.feedback_ns);
@@ -317,7 +317,7 @@ impl Receiver {
         Some(peer.feedbacks - 1)
     }
 
-    /// Whether the packet is of the sender at hand, or there is none, and it may become that.
+    /// Returns whether the packet is of the sender at hand, or there is none, and it may become that.
     fn knows(&mut self, header: &Header, now: i64) -> bool {
         self.on_time(now);
         self.peer.as_ref().is_none_or(|peer| peer.session == header.session)
@@ -332,7 +332,8 @@ impl Receiver {
             && self.blocks.get(&header.base).is_none_or(|block| block.agrees(header, payload))
     }
 
-    /// Whether the packet is too far ahead for one alone: were it forged, all that truly follows would be too old.
+    /// Returns whether the packet is too far ahead for one alone: were it forged, all that truly follows would be too
+    /// old.
     fn leaps(&mut self, header: &Header) -> bool {
         let Some(peer) = &mut self.peer else { return false };
         let at = [header.sequence, header.base];
@@ -454,7 +455,7 @@ impl Receiver {
         }
     }
 
-    /// When to ask for more of this block and those before it, which have ended, since this one began.
+    /// Sets the time to ask for more of this block and those before it, which have ended, since this one began.
     fn plan_asks(&mut self, base: u64, now: i64) {
         let (reordered_ns, rtt_ns) = (self.plan.reordered_ns, self.peer.as_ref().map_or(0, |peer| peer.rtt_ns));
         for (other, block) in self.blocks.range_mut(..=base) {

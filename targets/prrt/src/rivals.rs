@@ -17,7 +17,7 @@ use tickscope_stamp::{Channel, Fields, OpenError, Ordering};
 
 use crate::packet::{LENGTH_BYTES, MOST_DATAGRAM_BYTES};
 
-/// How long a call may wait before it is looked whether to end.
+/// Longest wait of a call before it is looked whether to end.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// Bytes before each datagram: IPv4 and UDP.
 pub const UDP_HEADERS: u64 = 20 + 8;
@@ -155,8 +155,8 @@ pub fn receive_udp(socket: &UdpSocket, is_stopped: impl Fn() -> bool, mut take: 
     Ok(())
 }
 
-/// The same of a stream, with `connected` called on the one connection that is taken; `take` gets the offset at which
-/// each ends, too. Answers whether the other end reset the connection.
+/// Receives the payloads of a stream, with `connected` called on the one connection that is taken; `take` gets the
+/// offset at which each ends, too. Answers whether the other end reset the connection.
 pub fn receive_tcp(
     listener: &TcpListener,
     is_stopped: impl Fn() -> bool,

@@ -4,14 +4,14 @@
 //! it comes later. So the counts need no clock. Each [`SPREAD`] settled numbers in turn are a window; the squares of
 //! the losses in each, summed, say how losses are spread beyond what runs of them tell.
 
-/// How far packets may overtake one another without one counting as lost.
+/// Number of packets that may overtake one without its counting as lost.
 pub(crate) const REORDERED: u64 = 32;
 /// Settled numbers of a window.
 pub(crate) const SPREAD: u64 = 64;
 /// Numbers that are remembered; older ones are refused, since nobody could tell whether they came before.
 const WINDOW: u64 = 1024;
 
-/// What a number is.
+/// Verdict on the number of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sight {
     New,

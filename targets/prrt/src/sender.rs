@@ -17,18 +17,18 @@ const RECENT_TRIPS: usize = 64;
 /// Bits of what every packet has on the path beside its payload: the header, UDP's and IPv4's.
 const OVERHEAD_BITS: f64 = 8.0 * (HEADER_BYTES + LENGTH_BYTES + 28) as f64;
 
-/// What an application asks of a sender that chooses its coding by itself.
+/// Constraints of an application, for a sender that chooses its coding by itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Constraints {
     /// Share of payloads that may be missing at the deadline.
     pub residual_loss: f64,
     /// Bits a second that the path takes; infinite where nothing limits it.
     pub rate_bps: f64,
-    /// How long the receiver takes to notice a loss, nanoseconds.
+    /// Time that the receiver takes to notice a loss, nanoseconds.
     pub detection_ns: f64,
 }
 
-/// How a sender behaves.
+/// Settings of a sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SenderPlan {
     /// Number of the connection: packets of another one are refused.
@@ -474,7 +474,7 @@ impl Sender {
         Some(submitted_ns.saturating_add(self.plan.flush_ns.min(self.plan.deadline_ns)))
     }
 
-    /// When something is due next; `None`: nothing is.
+    /// Time at which something is due next; `None`: nothing is.
     pub fn wake_at(&self) -> Option<i64> {
         let sends = !self.sources.is_empty() || !self.parity.is_empty();
         let expiry = self.blocks.front().map(SentBlock::expires_ns);

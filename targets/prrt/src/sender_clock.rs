@@ -10,14 +10,14 @@
 /// Nanoseconds of which two clocks gain one on each other at most: Linux steers a clock by 500 millionths at most.
 const APART: u64 = 1000;
 
-/// Whether a payload was handed over by its deadline.
+/// Relation of a hand-over to the payload's deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Punctuality {
-    /// It was, if the quickest packet of late took no longer than the way that was told, or the shortest round trip.
+    /// In time, if the quickest packet of late took no longer than the way that was told, or the shortest round trip.
     InTime,
     /// The clocks of both ends are not known well enough.
     Undecided,
-    /// It was not: no packet comes before it was sent.
+    /// Late for certain: no packet comes before it was sent.
     Late,
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Deadline {
 /// Bounds on the sender's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SenderClock {
-    /// What the receiver's clock was ahead by when the quickest packet came, the time of that packet's way included.
+    /// Lead of the receiver's clock when the quickest packet came, the time of that packet's way included.
     ahead_ns: i128,
-    /// When that was.
+    /// Time at which it came.
     came_ns: i64,
 }
 
 impl SenderClock {
-    /// What one packet says.
+    /// Reads the sender's clock off one packet.
     pub fn new(sent_ns: i64, now: i64) -> Self {
         Self { ahead_ns: i128::from(now) - i128::from(sent_ns), came_ns: now }
     }
@@ -51,7 +51,7 @@ impl SenderClock {
         }
     }
 
-    /// Whether what is handed over at `now` is in time, of packets of which the quickest takes `way_ns` at most.
+    /// Judges a hand-over at `now`, of packets of which the quickest takes `way_ns` at most.
     pub fn judge(&self, deadline: Deadline, now: i64, way_ns: Option<i64>) -> Punctuality {
         let (here, apart_ns) = (i128::from(now) - self.ahead_ns, self.apart_ns(now));
         let is_past = |latest_ns: i64| here - apart_ns > i128::from(latest_ns);
@@ -66,7 +66,7 @@ impl SenderClock {
         }
     }
 
-    /// What the clocks gained on each other since the quickest packet, at most.
+    /// Most that the clocks gained on each other since the quickest packet.
     fn apart_ns(&self, now: i64) -> i128 {
         now.abs_diff(self.came_ns).div_ceil(APART).into()
     }

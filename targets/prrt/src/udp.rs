@@ -50,12 +50,12 @@ impl Stopwatch {
     }
 }
 
-/// How an end waits for packets and due times.
+/// Way in which an end waits for packets and due times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waits {
     /// Asleep in `ppoll`.
     Poll,
-    /// It does not: it looks again at once.
+    /// Looks again at once.
     Busy,
 }
 
@@ -93,8 +93,8 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrived> {
     Ok(Arrived { length, from: Some(from), realtime_ns: None })
 }
 
-/// What an ICMP message makes of a socket's next call (Linux, `icmp_err_convert` and `icmp_unreach`): any host on the
-/// path may send one, or forge it, so that none of them ends a stream.
+/// Errors that an ICMP message makes of a socket's next call (Linux, `icmp_err_convert` and `icmp_unreach`): any host
+/// on the path may send one, or forge it, so that none of them ends a stream.
 const PATH_ERRORS: [i32; 9] = [
     libc::ENETUNREACH,
     libc::EHOSTUNREACH,
@@ -107,7 +107,7 @@ const PATH_ERRORS: [i32; 9] = [
     libc::EPROTO,
 ];
 
-/// What was received; `None`: nothing is there, or the path said that something did not arrive, which is counted.
+/// Takes what was received; `None`: nothing is there, or the path said that something did not arrive, which is counted.
 fn there(received: io::Result<Arrived>, path_errors: &mut u64) -> io::Result<Option<Arrived>> {
     match received {
         Ok(arrived) => Ok(Some(arrived)),
@@ -193,7 +193,7 @@ impl UdpSender {
         Ok(())
     }
 
-    /// What became of the kernel's stamps; `None`: it was asked for none.
+    /// Outcome of the kernel's stamps; `None`: it was asked for none.
     pub fn kernel_counts(&self) -> Option<KernelCounts> {
         self.kernel.as_ref().map(KernelSends::counts)
     }
@@ -283,7 +283,7 @@ pub struct UdpReceiver<T> {
     pub untaken: u64,
     /// Messages of the path that feedback did not arrive.
     pub path_errors: u64,
-    /// Who gets the payloads.
+    /// Taker of the payloads.
     pub application: Application<T>,
     socket: UdpSocket,
     clock: Stopwatch,
@@ -344,7 +344,7 @@ impl<T: Default + Send + 'static> UdpReceiver<T> {
         Ok(())
     }
 
-    /// What became of the kernel's stamps; `None`: it was asked for none.
+    /// Outcome of the kernel's stamps; `None`: it was asked for none.
     pub fn kernel_counts(&self) -> Option<KernelCounts> {
         self.kernel.as_ref().map(KernelReceives::counts)
     }

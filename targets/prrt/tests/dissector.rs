@@ -7,7 +7,7 @@ use std::process::Command;
 use tickscope_load::SplitMix;
 use tickscope_prrt::{BlockState, FEEDBACK_BLOCKS, Feedback, HEADER_BYTES, Header, Packet, PacketKind};
 
-/// Of the fields, in the order in which `tshark` is to print them; the last is why it is refused.
+/// Fields in the order in which `tshark` is to print them; the last is why the packet is refused.
 const FIELDS: [&str; 31] = [
     "kind",
     "session",
@@ -106,7 +106,7 @@ fn spoilt(random: &mut SplitMix, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// What `tshark` is to print of a datagram.
+/// Lines that `tshark` is to print of a datagram.
 fn expected(bytes: &[u8]) -> Vec<String> {
     let mut cells = vec![String::new(); FIELDS.len()];
     let mut set = |name: &str, text: String| {
@@ -195,7 +195,7 @@ fn capture(datagrams: &[Vec<u8>], kept: impl Fn(usize) -> usize) -> Vec<u8> {
     file
 }
 
-/// What `tshark` prints of each datagram; `None`: it is not installed.
+/// Runs `tshark` on each datagram, with its fields for an answer; `None`: it is not installed.
 fn dissected(place: &Path, more: &[&str]) -> Option<Vec<Vec<String>>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("wireshark/prrt.lua");
     let mut command = Command::new("tshark");

@@ -24,7 +24,7 @@ fn ends(k: u8, schedule: &[u8]) -> (Sender, Receiver) {
     (Sender::new(plan).unwrap(), Receiver::new(receiver))
 }
 
-/// What a receiver has for its application of 2000 payloads, of whose packets one in ten was lost.
+/// Deliveries of a receiver that was sent 2000 payloads, of whose packets one in ten was lost.
 fn delivered() -> Vec<Delivery> {
     let (mut sender, mut receiver) = ends(4, &[2]);
     let mut losses = LossProcess::new(LossModel::independent(0.1).unwrap(), 40);

@@ -6,7 +6,7 @@ mod network;
 use network::{MS, Network, Way};
 use tickscope_prrt::{Coding, Constraints, LossModel, ReceiverPlan, SenderPlan};
 
-/// What is asked for, of which path, and the windows of a stream that are looked at, with their payloads.
+/// A demand, a path, and the windows of a stream that are looked at, with their payloads.
 #[derive(Debug)]
 struct Row {
     residual_loss: f64,
@@ -33,7 +33,7 @@ const ROWS: [Row; 6] = [
     row((1e-4, 50_000, 1.0 / 7.0, 1_000, 10_000, 1e9), 100, 1_000),
 ];
 
-/// By window: payloads that were not there by their deadline. The first adaptation comes before the first window.
+/// Payloads that were not there by their deadline, by window. The first adaptation comes before the first window.
 fn missing(row: &Row, is_feedback_lost: bool) -> Vec<u32> {
     let us = |us: i64| us * MS / 1000;
     let plan = SenderPlan {
@@ -86,9 +86,9 @@ fn the_share_and_the_deadline_are_kept_in_the_windows_of_a_stream() {
     }
 }
 
-/// What is asked of a channel that loses less than all while it is bad.
+/// Share that is asked of a channel that loses less than all while it is bad.
 const SHARE: f64 = 1e-3;
-/// What one stream may be missing, as docs/prrt.md says: 1.1 thousandths.
+/// Share that one stream may be missing, as docs/prrt.md says: 1.1 thousandths.
 const MOST: f64 = 1.15e-3;
 /// Streams over each such channel.
 const SEEDS: u64 = 2;

@@ -8,7 +8,7 @@ use tickscope_prrt::{LossModel, LossProcess, PacketKind, Punctuality, Receiver, 
 
 pub const MS: i64 = 1_000_000;
 
-/// What a way does to packets.
+/// Delays, losses and repeats of a way.
 #[derive(Clone)]
 pub struct Way {
     pub loss: LossModel,
