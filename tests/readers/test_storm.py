@@ -214,7 +214,7 @@ def test_e2e_each_profiler_notes_every_passage(tickscope, monkeypatch):
         return kept(folder)
 
     monkeypatch.setattr(overhead, "size", size)
-    found = {part: overhead.passed(words, part) for part in ("collected", "null", "jfr", "kieker")}
+    found = {part: overhead.passed(words, part) for part in (*overhead.POLICIES, "collected", "jfr", "kieker")}
     views = recount.recounted(TREE / "build/storm", 12_000)[0]
     assert one["jfr"] == 6 * 12_000 + 6 * views
     assert all(of["rate"] > 0 for of in found.values())
